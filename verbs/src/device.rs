@@ -37,7 +37,7 @@ use crate::{
     queue::Verbs,
     readiness::Readiness,
     receive::ReceiveQueue,
-    reconnect::Holdings,
+    reconnect::{Holdings, Outage},
     region::{Region, RegionOptions},
     rx::RxPipe,
     rx_tx::RxTxPipe,
@@ -105,6 +105,8 @@ pub struct Device {
     pub(crate) holdings: RefCell<Holdings>,
     pub(crate) patience: Cell<Option<Duration>>,
     pub(crate) generation: Cell<u32>,
+    /// The search for a daemon that is gone, between two attempts.
+    pub(crate) outage: Cell<Option<Outage>>,
     pub(crate) socket: PathBuf,
     pub(crate) program: String,
     node: NodeInfo,
@@ -238,6 +240,7 @@ impl Device {
             holdings: RefCell::default(),
             patience: Cell::new(None),
             generation: Cell::new(0),
+            outage: Cell::new(None),
             socket,
             program: program.to_owned(),
             number: Cell::new(number),
@@ -393,7 +396,7 @@ impl Device {
     /// [`Error::DaemonGone`], [`Error::Unintelligible`], [`Error::System`].
     pub fn arm(&self) -> Result<()> {
         self.arm_again()?;
-        if self.has_tasks.get() {
+        if self.has_tasks() {
             // This took the wake-up that the tasks wait for.
             self.call()?;
         }
@@ -406,6 +409,10 @@ impl Device {
             self.survive(error)?;
             self.try_arm()
         })
+    }
+
+    pub(crate) const fn has_tasks(&self) -> bool {
+        self.has_tasks.get()
     }
 
     /// Tasks wait on the descriptor from now on.
@@ -946,7 +953,7 @@ impl Device {
     /// without a system call each time.
     pub(crate) fn check_connection_if_due(&self) -> Result<()> {
         let now = Instant::now();
-        if now >= self.next_connection_check.get() {
+        if now >= self.next_connection_check.get() || self.is_away() {
             self.check_daemon()
         } else {
             Ok(())

@@ -37,7 +37,17 @@ use crate::{
 };
 
 /// Between two attempts to reach a daemon that is not there.
-const PAUSE: Duration = Duration::from_millis(2);
+pub(crate) const PAUSE: Duration = Duration::from_millis(2);
+
+/// A search for the daemon that tasks of an event loop wait for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outage {
+    since: Instant,
+    deadline: Instant,
+    in_order: bool,
+    /// The earliest time for another attempt.
+    next_attempt: Instant,
+}
 
 /// How often a request is repeated to the next daemon. The request may be what kills each of them.
 const REQUEST_RETRIES_MAX: u32 = 4;
@@ -370,6 +380,10 @@ impl Device {
     /// [Confirmed](crate::RxBatch::confirm) data that is still held is lost with its memory, once
     /// the pipe moves on to the next memory. It is counted.
     ///
+    /// A device with tasks of Tokio (feature `tokio`) does not block while no daemon runs. Its
+    /// tasks wait, and calls that do not wait return [`Error::DaemonGone`] until the daemon is
+    /// back.
+    ///
     /// A device with a [`Group`](crate::Group) does not reconnect: a member's incarnation ends with
     /// the daemon. A device that the daemon detached because of its writes to shared memory does
     /// not reconnect either.
@@ -477,6 +491,7 @@ impl Device {
     #[cold]
     pub(crate) fn survive(&self, error: Error) -> Result<()> {
         let Some(patience) = self.patience.get() else {
+            self.outage.set(None);
             return Err(error);
         };
         let is_gone = matches!(error, Error::DaemonGone { .. }) && self.client.borrow().is_gone();
@@ -484,25 +499,46 @@ impl Device {
             return Err(error);
         }
         let since = Instant::now();
-        let farewell = self.client.borrow_mut().farewell();
-        if farewell == Farewell::Detached {
-            self.patience.set(None);
+        let mut outage = match self.outage.take() {
+            Some(outage) => outage,
+            None => {
+                let farewell = self.client.borrow_mut().farewell();
+                if farewell == Farewell::Detached {
+                    self.patience.set(None);
+                    return Err(error);
+                }
+                let in_order = farewell == Farewell::InOrder;
+                if in_order {
+                    self.holdings
+                        .borrow_mut()
+                        .in_order
+                        .insert(self.generation());
+                }
+                Outage {
+                    since,
+                    deadline: since + patience,
+                    in_order,
+                    next_attempt: since,
+                }
+            }
+        };
+        if since < outage.next_attempt {
+            self.outage.set(Some(outage));
             return Err(error);
         }
-        let deadline = since + patience;
-        let in_order = farewell == Farewell::InOrder;
-        if in_order {
-            self.holdings
-                .borrow_mut()
-                .in_order
-                .insert(self.generation());
-        }
         loop {
-            match self.reattach(deadline) {
+            match self.reattach(outage.deadline) {
                 Ok(()) => break,
                 Err(passing) if is_passing(&passing) => {
-                    if Instant::now() + PAUSE >= deadline {
+                    let next_attempt = Instant::now() + PAUSE;
+                    if next_attempt >= outage.deadline {
                         self.patience.set(None);
+                        return Err(error);
+                    }
+                    if self.has_tasks() {
+                        // The tasks sleep, and this thread does not.
+                        outage.next_attempt = next_attempt;
+                        self.outage.set(Some(outage));
                         return Err(error);
                     }
                     thread::sleep(PAUSE);
@@ -524,10 +560,16 @@ impl Device {
             holdings.reconnections.pop_front();
         }
         holdings.reconnections.push_back(Reconnection {
-            gap: since.elapsed(),
-            in_order,
+            gap: outage.since.elapsed(),
+            in_order: outage.in_order,
         });
         Ok(())
+    }
+
+    /// Whether tasks wait for the daemon to come back. Until then, calls return
+    /// [`Error::DaemonGone`].
+    pub(crate) const fn is_away(&self) -> bool {
+        self.outage.get().is_some()
     }
 
     fn reattach(&self, deadline: Instant) -> Result<()> {

@@ -6,12 +6,9 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use ::tokio::{
-    io::{AsyncBufRead, AsyncRead, ReadBuf},
-    sync::futures::OwnedNotified,
-};
+use ::tokio::io::{AsyncBufRead, AsyncRead, ReadBuf};
 
-use super::device::AsyncDevice;
+use super::device::{AsyncDevice, Place};
 use crate::{bytes::BytePipe, error::Result};
 
 /// The bytes of a [`BytePipe`] as an [`AsyncRead`] and an [`AsyncBufRead`], whose buffer is the
@@ -43,7 +40,7 @@ pub struct ByteReader<'d> {
     device: &'d AsyncDevice,
     /// Confirmed bytes are those that `poll_fill_buf` showed.
     pipe: BytePipe<'d>,
-    woken: Pin<Box<OwnedNotified>>,
+    place: Place,
 }
 
 impl<'d> ByteReader<'d> {
@@ -52,7 +49,7 @@ impl<'d> ByteReader<'d> {
         Ok(Self {
             device,
             pipe,
-            woken: device.place(),
+            place: device.place(),
         })
     }
 
@@ -80,10 +77,10 @@ impl AsyncBufRead for ByteReader<'_> {
         let Self {
             device,
             pipe,
-            woken,
+            place,
         } = self.get_mut();
         if pipe.held().is_empty() {
-            let found = device.poll_until(context, woken.as_mut(), || {
+            let found = device.poll_until(context, place, || {
                 Ok(pipe.try_recv()?.map(|batch| {
                     let bytes = batch.bytes().len();
                     batch.confirm(bytes);

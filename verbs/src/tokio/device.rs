@@ -16,7 +16,7 @@ use ::tokio::{
     io::{Interest, unix::AsyncFd},
     sync::{Notify, futures::OwnedNotified},
     task::coop,
-    time::timeout_at,
+    time::{Sleep, sleep, timeout_at},
 };
 
 use super::{bytes::ByteReader, messages::MessageStream, receive::Receive, verbs::AsyncVerbs};
@@ -27,6 +27,7 @@ use crate::{
     group::{Group, GroupEvent},
     queue::Verbs,
     receive::ReceiveQueue,
+    reconnect::PAUSE,
     tx::TxPipe,
     verb::Completion,
 };
@@ -86,6 +87,14 @@ impl Wake for WakeAll {
     fn wake_by_ref(self: &Arc<Self>) {
         self.0.notify_waiters();
     }
+}
+
+/// The place of something polled among the tasks.
+#[derive(Debug)]
+pub(super) struct Place {
+    woken: Pin<Box<OwnedNotified>>,
+    /// It waits for a daemon that is gone.
+    pause: Option<Pin<Box<Sleep>>>,
 }
 
 /// What a look found.
@@ -164,13 +173,22 @@ impl AsyncDevice {
             coop::consume_budget().await;
             // From before the look: news after it end the wait.
             let woken = self.tasks.notified();
-            let time = match look()? {
-                Looked::Found(found) => return Ok(found),
-                Looked::Nothing => None,
-                Looked::NothingUntil(time) => Some(time),
+            let time = match look() {
+                Ok(Looked::Found(found)) => return Ok(found),
+                Ok(Looked::Nothing) => None,
+                Ok(Looked::NothingUntil(time)) => Some(time),
+                Err(error) => {
+                    self.outlast(error)?.await;
+                    continue;
+                }
             };
-            if self.look_again()? {
-                continue;
+            match self.look_again() {
+                Ok(false) => {}
+                Ok(true) => continue,
+                Err(error) => {
+                    self.outlast(error)?.await;
+                    continue;
+                }
             }
             match time {
                 None => woken.await,
@@ -180,30 +198,51 @@ impl AsyncDevice {
         }
     }
 
-    /// As [`AsyncDevice::until`], for a task that is polled. `woken` is its place among the tasks.
+    /// As [`AsyncDevice::until`], for a task that is polled.
     pub(super) fn poll_until<T>(
         &self,
         context: &mut Context<'_>,
-        mut woken: Pin<&mut OwnedNotified>,
+        place: &mut Place,
         mut look: impl FnMut() -> Result<Option<T>>,
     ) -> Poll<Result<T>> {
         loop {
+            if let Some(pause) = &mut place.pause {
+                ready!(pause.as_mut().poll(context));
+                place.pause = None;
+            }
             let budget = ready!(coop::poll_proceed(context));
-            woken.set(self.tasks.clone().notified_owned());
-            if let Some(found) = look()? {
-                budget.made_progress();
-                return Poll::Ready(Ok(found));
-            }
-            if !self.look_again()? && woken.as_mut().poll(context).is_pending() {
-                return Poll::Pending;
-            }
+            place.woken.set(self.tasks.clone().notified_owned());
+            let looked = look();
             budget.made_progress();
+            let looked = match looked {
+                Ok(Some(found)) => return Poll::Ready(Ok(found)),
+                Ok(None) => self.look_again(),
+                Err(error) => Err(error),
+            };
+            match looked {
+                Ok(true) => {}
+                Ok(false) => ready!(place.woken.as_mut().poll(context)),
+                Err(error) => place.pause = Some(Box::pin(self.outlast(error)?)),
+            }
         }
     }
 
     /// A place among the tasks, for [`AsyncDevice::poll_until`].
-    pub(super) fn place(&self) -> Pin<Box<OwnedNotified>> {
-        Box::pin(self.tasks.clone().notified_owned())
+    pub(super) fn place(&self) -> Place {
+        Place {
+            woken: Box::pin(self.tasks.clone().notified_owned()),
+            pause: None,
+        }
+    }
+
+    /// The pause after which a task that met `error` looks again: the daemon is gone, and the
+    /// device searches for it.
+    fn outlast(&self, error: Error) -> Result<Sleep> {
+        if self.is_away() && matches!(error, Error::DaemonGone { .. }) {
+            Ok(sleep(PAUSE))
+        } else {
+            Err(error)
+        }
     }
 
     /// Wakes all tasks: this one took something that may be theirs.
@@ -282,7 +321,8 @@ impl AsyncDevice {
     }
 
     /// Sends one packet, waiting for room if necessary, as [`TxPipe::send`]. If the future is
-    /// dropped before it completes, the packet was not sent.
+    /// dropped before it completes, the packet was not sent. Only while the daemon is gone, and the
+    /// device reconnects, it may be sent later.
     ///
     /// # Errors
     /// As [`TxPipe::try_send`], except [`Error::PipeFull`]. [`Error::Invalid`] for a pipe of
@@ -297,9 +337,14 @@ impl AsyncDevice {
                     self.until(|| Ok(pipe.has_room(bytes)?.then_some(())))
                         .await?;
                 }
-                pushed => return pushed.and_then(|()| pipe.publish()),
+                Err(error) => self.outlast(error)?.await,
+                Ok(()) => break,
             }
         }
+        while let Err(error) = pipe.publish() {
+            self.outlast(error)?.await;
+        }
+        Ok(())
     }
 
     /// Waits until everything pushed is with the port, as [`TxPipe::flush`]. It is published at
@@ -373,7 +418,7 @@ impl AsyncDevice {
         MessageStream::new(self, queue)
     }
 
-    /// The device's verb queue, shared by tasks.
+    /// A verb queue of the device, shared by tasks.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a queue of another device.

@@ -5,11 +5,10 @@ use std::{
     task::{Context, Poll},
 };
 
-use ::tokio::sync::futures::OwnedNotified;
 use covalent_api::guid::Guid;
 use futures_core::{Stream, stream::FusedStream};
 
-use super::device::AsyncDevice;
+use super::device::{AsyncDevice, Place};
 use crate::{error::Result, receive::ReceiveQueue, stamp::Stamp};
 
 /// A [`Message`](crate::Message) with bytes of its own.
@@ -30,7 +29,7 @@ pub struct OwnedMessage {
 pub struct MessageStream<'d> {
     device: &'d AsyncDevice,
     queue: ReceiveQueue<'d>,
-    woken: Pin<Box<OwnedNotified>>,
+    place: Place,
     has_failed: bool,
 }
 
@@ -40,7 +39,7 @@ impl<'d> MessageStream<'d> {
         Ok(Self {
             device,
             queue,
-            woken: device.place(),
+            place: device.place(),
             has_failed: false,
         })
     }
@@ -65,13 +64,13 @@ impl Stream for MessageStream<'_> {
         let Self {
             device,
             queue,
-            woken,
+            place,
             has_failed,
         } = self.get_mut();
         if *has_failed {
             return Poll::Ready(None);
         }
-        let polled = device.poll_until(context, woken.as_mut(), || {
+        let polled = device.poll_until(context, place, || {
             Ok(queue.try_recv()?.map(|message| OwnedMessage {
                 sender: message.sender,
                 stamp: message.stamp,

@@ -2,7 +2,7 @@
 //!
 //! [`AsyncDevice`] is a [`Device`](crate::Device) registered with the runtime. Its calls have the
 //! names of the calls that block, and take the object instead of a timeout: for that there is
-//! [`timeout`](::tokio::time::timeout). [`AsyncVerbs`] shares the device's verb queue between
+//! [`timeout`](::tokio::time::timeout). [`AsyncVerbs`] shares a verb queue between
 //! tasks. [`ByteReader`] and [`MessageStream`] are for code that takes an
 //! [`AsyncRead`](::tokio::io::AsyncRead) or a [`Stream`](futures_core::Stream). There is no
 //! `AsyncWrite`: a writer may split and join what it writes, and frames have bounds.
@@ -26,8 +26,12 @@
 //!
 //! # What blocks
 //! Calls that only send a request to the daemon block the thread until its reply, as without Tokio:
-//! attach, open, bind, tune, status, drop. With [reconnection](crate::Device::set_reconnect), so
-//! does a call that finds the daemon gone, until the daemon is back.
+//! attach, open, bind, tune, status, drop.
+//!
+//! With [reconnection](crate::Device::set_reconnect), futures wait while no daemon runs, and the
+//! thread goes on: the runtime needs [`enable_time`](::tokio::runtime::Builder::enable_time) for
+//! that. Calls that do not wait return [`Error::DaemonGone`](crate::Error::DaemonGone) meanwhile.
+//! Once a daemon accepts the connection, attaching again blocks for its replies.
 
 mod bytes;
 mod device;

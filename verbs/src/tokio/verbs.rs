@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// The verb queue of an [`AsyncDevice`], shared by tasks: [`AsyncDevice::share`]. Each call is that
+/// A verb queue of an [`AsyncDevice`], shared by tasks: [`AsyncDevice::share`]. Each call is that
 /// of [`Verbs`] without a timeout. Up to [`Verbs::depth`] verbs are in flight. Further calls wait
 /// for room.
 ///

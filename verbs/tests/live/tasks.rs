@@ -601,6 +601,79 @@ async fn waits_go_on_with_the_next_daemon() {
     drop(restart.join().unwrap());
 }
 
+/// The thread of the tasks does not wait for the daemon. Frames and verbs of the meantime are
+/// carried over, once.
+#[tokio::test]
+async fn other_tasks_run_while_the_daemon_is_gone() {
+    const VERBS: u64 = 20;
+    let mut nodes = Nodes::start(&["p0"]);
+    let (device, host) = (attach(&nodes, "a"), nodes.attach("b"));
+    let words = host.register_region("words", 64, Rights::ALL).unwrap();
+    let mut sink = bound(&host);
+    device.set_reconnect(Some(PATIENCE));
+    let mut out = device.tx_pipe(PIPE_BYTES, "p0").unwrap();
+    let queue = device.receive_queue("news", PIPE_BYTES).unwrap();
+    let mut messages = device.messages(queue).unwrap();
+    let verbs = device.share(device.verbs().unwrap()).unwrap();
+    let remote = verbs.open_region(Target::Name("b"), "words").await.unwrap();
+    nodes.stop("a");
+    let added = Cell::new(0);
+    let add = async {
+        join_all((0..VERBS).map(|_| async {
+            verbs.fetch_add(&remote, 0, 1).await.unwrap();
+            added.set(added.get() + 1);
+        }))
+        .await;
+    };
+    let next = async { messages.next().await.unwrap().unwrap().data };
+    let send = async {
+        // The pause sees the end of the daemon.
+        sleep(Duration::from_millis(2)).await;
+        device.send(&mut out, &frame(7)).await.unwrap();
+    };
+    let restart = async {
+        // Each tick of this timer needs the thread.
+        for _ in 0..100 {
+            sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(added.get(), 0);
+        assert!(device.next_reconnection().is_none());
+        nodes.respawn("a");
+        while device.next_reconnection().is_none() {
+            sleep(Duration::from_millis(1)).await;
+        }
+        let news = verbs.open_region(Target::Local, "news").await.unwrap();
+        verbs.send(&news, b"news").await.unwrap();
+    };
+    let ((), data, (), ()) = soon_is(async { join!(add, next, send, restart) }).await;
+    assert_eq!(data, b"news");
+    assert_eq!(words.load(0).unwrap(), VERBS);
+    let batch = sink.recv(soon()).unwrap();
+    assert_eq!(batch.iter().map(number_in).collect::<Vec<_>>(), [7]);
+}
+
+#[tokio::test]
+async fn a_wait_for_the_next_daemon_ends_after_the_patience() {
+    let mut nodes = Nodes::start(&["p0"]);
+    let device = attach(&nodes, "a");
+    device.set_reconnect(Some(Duration::from_millis(50)));
+    let mut pipe = bound(&device);
+    let queue = device.receive_queue("news", PIPE_BYTES).unwrap();
+    let mut messages = device.messages(queue).unwrap();
+    nodes.stop("a");
+    let before = Instant::now();
+    let (received, message) = soon_is(async {
+        join!(
+            async { device.recv(&mut pipe).await.map(drop) },
+            messages.next()
+        )
+    })
+    .await;
+    assert!(matches!(received, Err(Error::DaemonGone { .. })));
+    assert!(matches!(message, Some(Err(Error::DaemonGone { .. }))));
+    assert!(before.elapsed() >= Duration::from_millis(40));
+}
+
 #[tokio::test]
 async fn a_full_pipe_makes_the_sender_wait_for_room() {
     const FRAMES: u32 = 3000;
