@@ -56,8 +56,8 @@ BENCH_CMAKE_VERSION = 4.4.4
 BENCH_CMAKE = target/bench-tools/bin/cmake
 # Unpacked, not installed: the Debian package would start a service.
 BENCH_ETCD = target/bench-tools/etcd/usr/bin/etcd
-# Site generator of the documentation; Debian 12 has none. Built without optimization: that takes a
-# third of the time, and the site still takes only seconds.
+# Site generator of the documentation; Debian 12 has none. Built without optimization and debug
+# information: that takes a third of the time, and the site still takes only seconds.
 MDBOOK_VERSION = 0.5.4
 MDBOOK = target/doc-tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 # Unpacked too, unless Prometheus is installed. The tests look for it there.
@@ -68,7 +68,7 @@ UNIT_TOOLS = $(if $(shell command -v prometheus),,$(PROMETHEUS)) $(MDBOOK)
 # Sizes of the meshes that `fresh` simulates: a debug build takes a second for the smallest.
 FRESH_NODES = 12,25,40
 
-.PHONY: help run test fresh unit-build beside-lint publish-check build install uninstall deb deb-test docs lint unit dpdk-test metrics ebpf ebpf-check loom spec spec-bounded instructions fuzz soak guest-test bench bench-page bench-peers clean
+.PHONY: help run test fresh unit-build beside-lint test-packages publish-check build install uninstall deb deb-test docs lint unit dpdk-test dpdk-build metrics ebpf ebpf-check loom spec spec-bounded instructions fuzz soak guest-test bench bench-page bench-peers clean
 
 help:            ## Shows this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/: .*##/\t/' | expand -t 16
@@ -143,14 +143,14 @@ deb-test:        ## Tests the packages in a clean Debian (as root; downloads 100
 
 docs: $(MDBOOK)  ## Builds the documentation site target/site/index.html and checks every link
 	@scripts/install-packages build
-	@$(CARGO) build --locked --quiet -p covalent-guide
+	@$(CARGO) build --workspace --bin covalent-guide --locked --quiet
 	@MDBOOK_PREPROCESSOR__REPOSITORY__COMMAND="$(CURDIR)/target/debug/covalent-guide preprocess" $(MDBOOK) build docs
 	@target/debug/covalent-guide check target/site
 
 $(MDBOOK):
 	@scripts/install-packages build
 	@echo "installing: mdBook $(MDBOOK_VERSION) into target/doc-tools; a minute, once"
-	@$(CARGO) install mdbook --version $(MDBOOK_VERSION) --debug --locked --quiet --no-default-features --features search --root target/doc-tools/mdbook-$(MDBOOK_VERSION)
+	@CARGO_PROFILE_DEV_DEBUG=false $(CARGO) install mdbook --version $(MDBOOK_VERSION) --debug --locked --quiet --no-default-features --features search --root target/doc-tools/mdbook-$(MDBOOK_VERSION)
 
 # A minute of CPU time the first time, then seconds. Refuses uncommitted changes. `lint` packs without
 # building.
@@ -159,28 +159,35 @@ publish-check:   ## Packs, builds and checks the crates for crates.io; publishes
 	@CARGO="$(CARGO)" scripts/check-packages --build
 
 # Builds and model checks run first, in two concurrent chains: they share no directory, measure no
-# time, and neither keeps two processors busy alone. Tests that depend on time run alone afterwards.
+# time, and neither keeps two processors busy alone. The second chain begins with the packages that
+# the first needs late. Tests that depend on time run alone afterwards.
 test:            ## All checks: lints, docs, XDP object, model checkers, instruction counts, tests
-	@scripts/install-packages build bpf spec count units tools peers dpdk
+	@scripts/install-packages build
 	@mkdir -p target
 	@$(MAKE) --no-print-directory beside-lint >target/beside-lint.log 2>&1 & beside=$$!; \
-	$(MAKE) --no-print-directory lint spec-bounded unit-build; status=$$?; \
+	$(MAKE) --no-print-directory lint spec-bounded dpdk-build unit-build; status=$$?; \
 	wait $$beside || status=$$?; \
 	cat target/beside-lint.log; \
 	exit $$status
 	@$(MAKE) --no-print-directory fresh unit dpdk-test
 
-beside-lint: ebpf-check loom instructions $(UNIT_TOOLS)
+beside-lint: test-packages ebpf-check loom instructions $(UNIT_TOOLS)
+
+test-packages:
+	@scripts/install-packages build bpf spec count units tools peers dpdk
 
 # The link state machine needs no operating system. It is checked for a bare-metal target if that is
 # installed.
 BARE_TARGET := x86_64-unknown-none
 
+# The guide is built with the features of the workspace, as the tests are. With `-p` its
+# dependencies would have other features, and would be built twice.
 lint:            ## rustfmt, clippy, rustdoc, line lengths, spelling, word list, programs in the pages
 	@scripts/install-packages build
 	@$(CARGO) fmt --all --check
-	@$(CARGO) run --locked --quiet -p covalent-guide -- style
-	@$(CARGO) run --locked --quiet -p covalent-guide -- excerpts
+	@$(CARGO) build --workspace --bin covalent-guide --locked --quiet
+	@target/debug/covalent-guide style
+	@target/debug/covalent-guide excerpts
 	@CARGO="$(CARGO)" scripts/check-packages
 	@$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@$(CARGO) clippy -p covalent-protocol --no-default-features --locked --quiet -- -D warnings
@@ -212,15 +219,21 @@ $(PROMETHEUS):
 # an echo costs an application the same over every kind of port. Builds like `unit`, so that only
 # code with DPDK is rebuilt. Leaves a covalentd with DPDK in target/debug; the next build of `unit`
 # replaces it.
-dpdk-test:       ## Lints, tests and a demonstration of DPDK ports; compares the echo cost of ports
-	@scripts/install-packages build dpdk count
-	@$(CARGO) clippy --workspace --features dpdk --lib --bin covalentd --test dpdk --locked -- -D warnings
-	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --features dpdk --no-deps --locked --quiet
+dpdk-test: dpdk-build ## Lints, tests and a demonstration of DPDK ports; compares the echo cost of ports
+	@scripts/install-packages count
 	@$(CARGO) test --workspace --features dpdk --lib --locked --quiet -- port::dpdk
 	@CARGO="$(CARGO)" scripts/test --features dpdk --test dpdk
 	@$(CARGO) build --workspace --features dpdk --bin covalentd --test dpdk --locked
 	@target/debug/covalent demo --port dpdk --quick
 	@scripts/count-echo cable af_xdp net_memif net_af_xdp
+
+# In `make test` these run beside other builds.
+dpdk-build:
+	@scripts/install-packages build dpdk
+	@$(CARGO) clippy --workspace --features dpdk --lib --bin covalentd --test dpdk --locked -- -D warnings
+	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --features dpdk --no-deps --locked --quiet
+	@$(CARGO) test --workspace --features dpdk --lib --locked --quiet --no-run
+	@$(CARGO) build --workspace --features dpdk --bin covalentd --test dpdk --locked
 
 metrics:         ## Regenerates docs/metrics.md and configs/grafana.json from the declared metrics
 	@scripts/install-packages build
@@ -236,6 +249,10 @@ ebpf-check:      ## Rebuilds the XDP object and compares it with the committed o
 	@scripts/install-packages build bpf
 	@$(CARGO) run --locked -q --manifest-path ebpf/builder/Cargo.toml -- --check
 
+# Optimized as a release, but quicker to build.
+loom: export CARGO_PROFILE_RELEASE_LTO = off
+loom: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS = 16
+loom: export CARGO_PROFILE_RELEASE_DEBUG = false
 loom:            ## Model-checks the pipe's notification protocol; bounds: pipe/tests/loom/main.rs
 	@scripts/install-packages build
 	@RUSTFLAGS="--cfg loom" $(CARGO) test -p covalent-pipe --test loom --release --locked --target-dir target/loom
