@@ -13,6 +13,7 @@ use crate::{error::Result, receive::ReceiveQueue, stamp::Stamp};
 
 /// A [`Message`](crate::Message) with bytes of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OwnedMessage {
     /// The node that sent it.
     pub sender: Guid,
