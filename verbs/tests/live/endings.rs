@@ -249,10 +249,6 @@ fn resources_of_dropped_objects_are_reclaimed() {
     let pipe = device.rx_pipe(1 << 16).unwrap();
     let _region = device.register_region("own", 64, Rights::ALL).unwrap();
     let verbs = device.verbs().unwrap();
-    assert!(
-        matches!(device.verbs(), Err(Error::Refused { .. })),
-        "one queue at a time"
-    );
     assert_eq!(watcher.status().unwrap().pipes.len(), 3);
     drop(pipe);
     drop(verbs);
