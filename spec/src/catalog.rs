@@ -37,6 +37,7 @@ const fn budget(losses: u8, cuts: u8, ticks: u8, restarts: u8) -> Budget {
         cancels: 0,
         forgeries: 0,
         moves: 0,
+        copies: 0,
     }
 }
 
@@ -162,6 +163,7 @@ pub fn whole() -> Vec<Scenario> {
             ..forger()
         },
         forger_from_nothing(),
+        from_an_earlier_life(),
         moved(),
         Scenario {
             budget: Budget {
@@ -271,6 +273,21 @@ fn crossed() -> Scenario {
     }
 }
 
+/// A frame arrives, and once more after both nodes lost their memory and met again: the second copy
+/// is one of the first, behind the handshakes.
+fn from_an_earlier_life() -> Scenario {
+    Scenario {
+        wishes: one(NO_REFUSAL),
+        budget: Budget {
+            copies: 2,
+            ..budget(0, 0, 0, 2)
+        },
+        records_max: 3,
+        drawn: true,
+        ..Scenario::new("from-an-earlier-life")
+    }
+}
+
 /// The same within bounds that take seconds.
 #[must_use]
 pub fn bounded() -> Vec<Scenario> {
@@ -348,6 +365,7 @@ pub fn bounded() -> Vec<Scenario> {
             },
             ..forger_from_nothing()
         },
+        from_an_earlier_life(),
         Scenario {
             wishes: one(NO_REFUSAL).into_iter().take(1).collect(),
             records_max: 3,
@@ -415,6 +433,11 @@ pub fn mutants() -> Vec<(Scenario, &'static str)> {
         name: "same-epochs",
         ..moved()
     };
+    let same_epochs_again = Scenario {
+        drawn: false,
+        name: "same-epochs-again",
+        ..from_an_earlier_life()
+    };
     let knows_by_port = Scenario {
         mutant: Mutant::KnowsByPort,
         name: "knows-by-port",
@@ -439,6 +462,7 @@ pub fn mutants() -> Vec<(Scenario, &'static str)> {
         (any_epoch, invariant::NO_STORM),
         (knows_by_port, invariant::EXACTLY_ONCE),
         (same_epochs, invariant::EXACTLY_ONCE),
+        (same_epochs_again, invariant::EXACTLY_ONCE),
     ]
     .into_iter()
     .map(|(scenario, broken)| {

@@ -38,6 +38,8 @@ pub struct Budget {
     pub forgeries: u8,
     /// Times that the second ends of the first two cables change places.
     pub moves: u8,
+    /// Frames in flight that will arrive once more, behind all that are in flight with them.
+    pub copies: u8,
 }
 
 /// A check.

@@ -47,6 +47,13 @@ pub enum Step {
         /// To which end of it.
         end: usize,
     },
+    /// The oldest frame in flight will arrive once more.
+    Copy {
+        /// On which cable.
+        cable: usize,
+        /// To which end of it.
+        end: usize,
+    },
     /// A cable is cut.
     Cut {
         /// Which.
@@ -195,6 +202,9 @@ impl Model for Search {
                 if in_flight > 0 && (cable.cut[end] || world.spent.losses < budget.losses) {
                     steps.push(Step::Lose { cable: number, end });
                 }
+                if in_flight > 0 && world.spent.copies < budget.copies {
+                    steps.push(Step::Copy { cable: number, end });
+                }
                 if world.spent.forgeries < budget.forgeries {
                     steps.extend(forgery::ALL.map(|forgery| Step::Forge {
                         cable: number,
@@ -239,6 +249,11 @@ impl Model for Search {
             Step::Lose { cable, end } => {
                 next.cables[cable].in_flight[end].pop_front();
                 next.spent.losses += u8::from(!world.cables[cable].cut[end]);
+            }
+            Step::Copy { cable, end } => {
+                let queue = &mut next.cables[cable].in_flight[end];
+                queue.extend(queue.front().cloned());
+                next.spent.copies += 1;
             }
             Step::Cut { cable, to } => {
                 next.cables[cable].cut = to;

@@ -132,7 +132,11 @@ fn node(scenario: &Scenario, number: usize, incarnation: u8) -> Node {
         event_ratio: scenario.event_ratio,
         transactions_max: TRANSACTIONS_MAX as usize,
         message_bytes_max: scenario.request_bytes.max(2),
-        epoch_seed: if scenario.drawn { guid(number) } else { 0 },
+        epoch_seed: if scenario.drawn {
+            guid(number) << 8 | u64::from(incarnation)
+        } else {
+            0
+        },
         ..NodeConfig::new(
             guid(number),
             INCARNATION + u64::from(incarnation),

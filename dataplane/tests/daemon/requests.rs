@@ -85,49 +85,6 @@ fn impossible_requests_are_refused_with_their_reason() {
             .refused(&open(PipeKind::VerbSubmit, CAPACITY_BYTES, None))
             .contains("already")
     );
-    let of = |kind, completions| Request::OpenPipe {
-        kind,
-        capacity_bytes: CAPACITY_BYTES,
-        port: None,
-        completions: Some(completions),
-    };
-    for other in [tx, 9] {
-        assert!(
-            client
-                .refused(&of(PipeKind::VerbSubmit, other))
-                .contains("receives no completions")
-        );
-    }
-    assert!(
-        client
-            .refused(&of(PipeKind::Rx, tx))
-            .contains("carries no verbs")
-    );
-    let (first, _first) = app.open(PipeKind::VerbComplete, None);
-    let client = &mut app.client;
-    assert!(
-        client
-            .refused(&of(PipeKind::VerbSubmit, first))
-            .contains("of another pipe")
-    );
-    let (second, _second) = app.open(PipeKind::VerbComplete, None);
-    let client = &mut app.client;
-    client.call(&of(PipeKind::VerbSubmit, second));
-    client.done(&Request::Mapped);
-    assert!(
-        client
-            .refused(&of(PipeKind::VerbSubmit, second))
-            .contains("of another pipe")
-    );
-    // A pipe that lost its other one gets the next.
-    client.done(&Request::ClosePipe { pipe: second });
-    let (third, _third) = app.open(PipeKind::VerbComplete, None);
-    let client = &mut app.client;
-    assert!(
-        client
-            .refused(&of(PipeKind::VerbSubmit, third))
-            .contains("of another pipe")
-    );
     assert!(
         client
             .refused(&Request::Bind {
@@ -245,6 +202,59 @@ fn impossible_requests_are_refused_with_their_reason() {
                 enabled: true
             })
             .contains("no port")
+    );
+}
+
+#[test]
+fn a_pipe_for_verbs_and_one_for_completions_make_a_queue() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let node = Node::new(dir.path(), "a", &["p0"], "").start();
+    let mut app = App::attach(&node.config.socket_path());
+    let (tx, _tx) = app.tx("p0");
+    app.open(PipeKind::VerbSubmit, None);
+    let client = &mut app.client;
+    let of = |kind, completions| Request::OpenPipe {
+        kind,
+        capacity_bytes: CAPACITY_BYTES,
+        port: None,
+        completions: Some(completions),
+    };
+    for other in [tx, 9] {
+        assert!(
+            client
+                .refused(&of(PipeKind::VerbSubmit, other))
+                .contains("receives no completions")
+        );
+    }
+    assert!(
+        client
+            .refused(&of(PipeKind::Rx, tx))
+            .contains("carries no verbs")
+    );
+    let (first, _first) = app.open(PipeKind::VerbComplete, None);
+    let client = &mut app.client;
+    assert!(
+        client
+            .refused(&of(PipeKind::VerbSubmit, first))
+            .contains("of another pipe")
+    );
+    let (second, _second) = app.open(PipeKind::VerbComplete, None);
+    let client = &mut app.client;
+    client.call(&of(PipeKind::VerbSubmit, second));
+    client.done(&Request::Mapped);
+    assert!(
+        client
+            .refused(&of(PipeKind::VerbSubmit, second))
+            .contains("of another pipe")
+    );
+    // A pipe that lost its other one gets the next.
+    client.done(&Request::ClosePipe { pipe: second });
+    let (third, _third) = app.open(PipeKind::VerbComplete, None);
+    let client = &mut app.client;
+    assert!(
+        client
+            .refused(&of(PipeKind::VerbSubmit, third))
+            .contains("of another pipe")
     );
 }
 
