@@ -245,6 +245,17 @@ pub struct View {
 }
 
 impl View {
+    /// The first view of a group, whose members, by rank, all vote.
+    #[must_use]
+    pub fn first(group: u64, members: Contacts) -> Self {
+        Self {
+            group,
+            number: 1,
+            voters: Members::first(members.len()),
+            members,
+        }
+    }
+
     /// The rank of an incarnation.
     #[must_use]
     pub fn rank_of(&self, incarnation: Incarnation) -> Option<usize> {

@@ -10,7 +10,7 @@ use std::{
 
 use covalent_protocol::{
     Name,
-    group::{Contact, Contacts, Group as Machine, Incarnation, Members, Secret, View},
+    group::{Contact, Contacts, Group as Machine, Incarnation, Secret, View},
     verb::SEND_BYTES_MAX,
 };
 
@@ -190,12 +190,8 @@ fn first_view(
     if !sorted.contains(&me) {
         return Err("this member's own contact is not among them".to_owned());
     }
-    Ok(View {
-        group: group_of(name, &sorted),
-        number: 1,
-        members: sorted.iter().copied().collect::<Contacts>(),
-        voters: Members::first(sorted.len()),
-    })
+    let contacts = sorted.iter().copied().collect::<Contacts>();
+    Ok(View::first(group_of(name, &sorted), contacts))
 }
 
 /// The number of the group that these contacts form under a name: FNV-1a. Incarnation numbers are

@@ -98,6 +98,11 @@ impl Reported {
             Some(Event::Stopped { why, undelivered }) => Kind::Stopped { why, undelivered },
             Some(Event::Outcome { delivered_to }) => Kind::Outcome { delivered_to },
             Some(Event::Left) => Kind::Left,
+            #[allow(
+                unreachable_patterns,
+                reason = "the workspace's own programs know them all"
+            )]
+            Some(_) => return false,
         };
         self.kind = Some(kind);
         true
