@@ -125,13 +125,14 @@ impl SessionRecord {
 
     /// Adds a pipe.
     pub fn add_pipe(&mut self, number: u32, pipe: PipeRecord) {
-        if let Some(partner) = pipe
-            .partner
-            .and_then(|partner| self.pipes.get_mut(&partner))
-        {
-            partner.partner = Some(number);
-        }
+        self.set_partner_of(pipe.partner, Some(number));
         self.pipes.insert(number, pipe);
+    }
+
+    fn set_partner_of(&mut self, pipe: Option<u32>, partner: Option<u32>) {
+        if let Some(pipe) = pipe.and_then(|number| self.pipes.get_mut(&number)) {
+            pipe.partner = partner;
+        }
     }
 
     /// Gives up the name of a region.
@@ -142,12 +143,7 @@ impl SessionRecord {
     /// Closes a pipe that was handed out.
     pub fn close_pipe(&mut self, number: u32) {
         if let Some(pipe) = self.pipes.remove(&number) {
-            if let Some(partner) = pipe
-                .partner
-                .and_then(|partner| self.pipes.get_mut(&partner))
-            {
-                partner.partner = None;
-            }
+            self.set_partner_of(pipe.partner, None);
             self.quota.close_pipe(pipe.capacity_bytes);
             self.quota.give_bindings(pipe.bindings);
         }
