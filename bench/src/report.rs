@@ -596,6 +596,16 @@ pub struct Description {
     pub commands: Vec<String>,
 }
 
+impl Description {
+    /// All of it but the commands; the suites differ in the words before and after the version.
+    pub fn words(&self, before: &str, after: &str) -> String {
+        format!(
+            "{}; {before}{}{after} {}",
+            self.what, self.version, self.tuning
+        )
+    }
+}
+
 /// The command line, with the program's name alone instead of where it lay.
 pub fn printed_command(command: &[String]) -> String {
     let program = command.first().map(|program| {
@@ -626,6 +636,29 @@ fn without_place(word: &str) -> String {
         return format!("{FILE_PREFIX}PID{rest}");
     }
     word.to_owned()
+}
+
+/// How a port moves frames, in the examples of the suites.
+#[cfg(test)]
+pub fn example_mode() -> covalent::status::PortMode {
+    covalent::status::PortMode {
+        xdp: "native".to_owned(),
+        zero_copy: false,
+        need_wakeup: true,
+        page_bytes: 4096,
+        queues: 1,
+    }
+}
+
+#[cfg(test)]
+impl<S> Report<S> {
+    /// Each goal, its measured ratio, and whether it is met.
+    pub fn judged(&self) -> Vec<(&str, f64, bool)> {
+        self.goals
+            .iter()
+            .map(|goal| (goal.goal.as_str(), goal.measured, goal.met))
+            .collect()
+    }
 }
 
 #[cfg(test)]

@@ -125,11 +125,8 @@ mod tests {
                 ring_slots: 2048,
                 idle: "adaptive".to_owned(),
                 mode: PortMode {
-                    xdp: "native".to_owned(),
-                    zero_copy: false,
-                    need_wakeup: true,
-                    page_bytes: 4096,
                     queues: 2,
+                    ..crate::report::example_mode()
                 },
                 commands: Vec::new(),
             },

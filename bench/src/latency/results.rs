@@ -12,7 +12,7 @@ use super::{
 use crate::{
     cell::side_name,
     repeats::Settled,
-    report::{Block, Description, Entry, Goal, Limit, Report, Sides, Suite, Table},
+    report::{Block, Entry, Goal, Limit, Report, Sides, Suite, Table},
     summary::Summary,
     watch::Watched,
 };
@@ -347,12 +347,7 @@ impl Suite for Run {
         blocks.push(Block::contestants(
             &report.contestants,
             " took no part",
-            |Description {
-                 what,
-                 version,
-                 tuning,
-                 ..
-             }| format!("{what}; {version}. {tuning}"),
+            |one| one.words("", "."),
             "repeats",
         ));
         let cores = format!(
@@ -472,7 +467,7 @@ impl Run {
 #[cfg(test)]
 pub mod example {
     use super::*;
-    use crate::host::Host;
+    use crate::{host::Host, report::Description};
 
     /// Two sides at two sizes, on a quiet machine.
     pub fn results() -> Results {

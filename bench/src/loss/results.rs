@@ -7,7 +7,7 @@ use super::{outage::Method, plot::tails};
 use crate::{
     cell,
     latency::{Figures, Pacing},
-    report::{Block, Description, Entry, Goal, Report, Suite, Table},
+    report::{Block, Entry, Goal, Report, Suite, Table},
     summary::Summary,
 };
 
@@ -163,12 +163,7 @@ impl Suite for Run {
             Block::contestants(
                 &report.contestants,
                 " took no part",
-                |Description {
-                     what,
-                     version,
-                     tuning,
-                     ..
-                 }| format!("{what}; {version}. {tuning}"),
+                |one| one.words("", "."),
                 "repeats",
             ),
             Block::facts(

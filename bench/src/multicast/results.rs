@@ -315,17 +315,9 @@ mod tests {
 
     #[test]
     fn each_goal_is_judged_at_its_message_size() {
-        let judged: Vec<_> = example::results()
-            .goals
-            .into_iter()
-            .map(|goal| (goal.goal, goal.measured, goal.met))
-            .collect();
         assert_eq!(
-            judged,
-            [
-                ("deliveries".to_owned(), 0.8, false),
-                ("etcd".to_owned(), 20.0, true)
-            ]
+            example::results().judged(),
+            [("deliveries", 0.8, false), ("etcd", 20.0, true)]
         );
     }
 

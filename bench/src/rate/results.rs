@@ -12,7 +12,7 @@ use super::{
 use crate::{
     cell::short,
     repeats::Settled,
-    report::{Block, Description, Entry, Goal, Limit, MEDIANS, Report, Sides, Suite, Table},
+    report::{Block, Entry, Goal, Limit, MEDIANS, Report, Sides, Suite, Table},
     streams::Size,
     summary::Summary,
 };
@@ -247,12 +247,7 @@ impl Suite for Run {
             Block::contestants(
                 &report.contestants,
                 ": not measured",
-                |Description {
-                     what,
-                     version,
-                     tuning,
-                     ..
-                 }| format!("{what}; version {version}; {tuning}"),
+                |one| one.words("version ", ";"),
                 "slices",
             ),
         ]);
@@ -417,7 +412,7 @@ impl Run {
 /// A run for tests: all contestants except one of DPDK's drivers.
 #[cfg(test)]
 pub fn example() -> Results {
-    use crate::host::Host;
+    use crate::{host::Host, report::Description};
 
     let figure = |contestant: &str, size, mpps: [f64; 3]| Figure {
         contestant: contestant.to_owned(),
@@ -465,13 +460,7 @@ pub fn example() -> Results {
             sender_core: 0,
             receiver_core: 1,
             application_core: 1,
-            mode: Some(PortMode {
-                xdp: "native".to_owned(),
-                zero_copy: false,
-                need_wakeup: true,
-                page_bytes: 4096,
-                queues: 1,
-            }),
+            mode: Some(crate::report::example_mode()),
             daemon: vec!["/a/covalentd".to_owned(), "--config".to_owned()],
             mix: "captures".to_owned(),
         },

@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::{
     cell::short,
-    report::{Block, Description, Table},
+    report::{Block, Table},
     streams::{
         case::{Case, Test},
         goals::{self, LIMIT, OURS, OURS_ALONE, count},
@@ -297,12 +297,7 @@ pub fn contestants(report: &Results) -> Vec<Block> {
         Block::contestants(
             &report.contestants,
             " took no part",
-            |Description {
-                 what,
-                 version,
-                 tuning,
-                 ..
-             }| format!("{what}; version {version}. {tuning}"),
+            |one| one.words("version ", "."),
             "repetitions",
         ),
         Block::text(

@@ -211,13 +211,7 @@ pub mod example {
             setup: Setup {
                 idle: "poll".to_owned(),
                 ring_slots: 2048,
-                mode: PortMode {
-                    xdp: "native".to_owned(),
-                    zero_copy: false,
-                    need_wakeup: true,
-                    page_bytes: 4096,
-                    queues: 1,
-                },
+                mode: crate::report::example_mode(),
                 application_shares: true,
                 daemons: vec![vec!["covalentd".to_owned()]],
             },
