@@ -31,7 +31,7 @@ use crate::{
         sudo covalent-bench atomics --against redis --repeats-max 100 --spread-max 0.02\n  \
         sudo covalent-bench multicast --against etcd,redis-stream --members 4\n  \
         sudo covalent-bench failover --against tcp --format json\n  \
-        covalent-bench page bench/results/streams-1700000000000.json"
+        covalent-bench page bench/results --out performance.md"
 )]
 pub struct Arguments {
     /// The subcommand.
@@ -80,8 +80,7 @@ pub enum Action {
     Counters(Counters),
     /// Scrapes of /metrics of a node with 1000 pipes: below 20 ms, without asking a lane.
     Scrape(Scrape),
-    /// Writes docs/performance.md and its plots from a result of `streams` and the latest results
-    /// of the other measurements beside it.
+    /// Writes docs/performance.md and its plots from the results of all measurements.
     Page(Page),
     /// One of the members that `multicast` starts. It receives its instructions on standard input.
     #[command(hide = true)]
@@ -283,7 +282,7 @@ pub struct Output {
         env = "COVALENT_BENCH_FORMAT"
     )]
     pub format: Format,
-    /// Folder for the raw results, one JSON file for each run. Made if missing.
+    /// Folder for the raw result, SUITE.json, which replaces an earlier one. Made if missing.
     #[arg(long, value_name = "DIR", env = "COVALENT_BENCH_RESULTS")]
     pub results: Option<PathBuf>,
     /// Measures even in a debug build.
@@ -294,7 +293,7 @@ pub struct Output {
 /// The page to write.
 #[derive(Debug, Args)]
 pub struct Page {
-    /// A result of `streams`; of a folder, the last one in it.
+    /// Folder of the results. That of `streams` must be there.
     #[arg(default_value = "bench/results")]
     pub results: PathBuf,
     /// The page. Its plots go into a folder of the same name without `.md`.

@@ -43,9 +43,9 @@ struct Case {
     ceiling: Option<u64>,
 }
 
-/// The section from the last result beside `results`; empty if there is none.
+/// The section from the result in `results`; empty if there is none.
 pub fn section(results: &Path) -> Result<String> {
-    let last = kept::last_beside(results, NAME, "scripts/count-instructions")?;
+    let last = kept::read(results, NAME, "scripts/count-instructions")?;
     Ok(last.as_ref().map_or_else(String::new, text))
 }
 

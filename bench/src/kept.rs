@@ -18,9 +18,6 @@ pub trait Kept: Serialize + DeserializeOwned {
     /// The suite's name on the command line, in results and in file names.
     const NAME: &'static str;
 
-    /// When it began, in milliseconds since 1970.
-    fn began_unix_ms(&self) -> u64;
-
     /// The whole run for people at a terminal.
     fn table(&self) -> String;
 
@@ -41,24 +38,25 @@ pub trait Kept: Serialize + DeserializeOwned {
         serde_json::to_string(self).context("writing JSON")
     }
 
-    /// Writes the result to a new file in `folder`, which is made if it is missing; returns where.
+    /// Writes the result into `folder`, which is made if it is missing, in place of the suite's
+    /// earlier one. Returns the file.
     ///
     /// # Errors
     /// The folder or the file cannot be written.
     fn write_to(&self, folder: &Path) -> Result<PathBuf> {
         fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-        let path = folder.join(format!("{}-{}.json", Self::NAME, self.began_unix_ms()));
+        let path = file(folder, Self::NAME);
         fs::write(&path, self.text()? + "\n")
             .with_context(|| format!("writing {}", path.display()))?;
         Ok(path)
     }
 
-    /// The last result in `place`, or in the folder of it if it is a file; `None` if there is none.
+    /// The suite's result in `folder`; `None` if there is none.
     ///
     /// # Errors
     /// It cannot be read.
-    fn last_beside(place: &Path) -> Result<Option<Self>> {
-        last_beside(place, Self::NAME, &maker::<Self>())
+    fn read_from(folder: &Path) -> Result<Option<Self>> {
+        read(folder, Self::NAME, &maker::<Self>())
     }
 
     /// Prints the result in the format of `output`, and stores it if `output` names a folder.
@@ -103,49 +101,27 @@ pub fn now_unix_ms() -> u64 {
         .map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(0))
 }
 
-/// Returns the last result called `name` in the folder `place`, or in the parent folder if `place`
-/// is a file. Returns `None` if there is none. Error messages name `maker` as the command that
-/// makes such results.
-pub fn last_beside<T: DeserializeOwned>(
-    place: &Path,
-    name: &str,
-    maker: &str,
-) -> Result<Option<T>> {
-    let folder = if place.is_dir() {
-        place
-    } else {
-        place.parent().unwrap_or(Path::new("."))
-    };
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error).with_context(|| format!("reading {}", folder.display())),
-    };
-    let mut found: Vec<PathBuf> = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| {
-            path.file_name().is_some_and(|file| {
-                let file = file.to_string_lossy();
-                file.starts_with(&format!("{name}-")) && file.ends_with(".json")
-            })
-        })
-        .collect();
-    // Their names have the time in them, and as many digits for centuries.
-    found.sort();
-    found.pop().map(|path| read(&path, name, maker)).transpose()
+/// The file of the result called `name`.
+fn file(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("{name}.json"))
 }
 
-/// The result called `name` in this file.
-pub fn read<T: DeserializeOwned>(path: &Path, name: &str, maker: &str) -> Result<T> {
-    let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-    let value: Value = serde_json::from_str(&text)
-        .with_context(|| format!("{} is not a result of `{maker}`", path.display()))?;
+/// Returns the result called `name` in `folder`. Returns `None` if there is none. Error messages
+/// name `maker` as the command that makes such results.
+pub fn read<T: DeserializeOwned>(folder: &Path, name: &str, maker: &str) -> Result<Option<T>> {
+    let path = file(folder, name);
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).with_context(|| format!("reading {}", path.display())),
+    };
+    let other = || format!("{} is not a result of `{maker}`", path.display());
+    let value: Value = serde_json::from_str(&text).with_context(other)?;
     ensure!(
         value["name"] == name,
         "{} is a result of {}, not of `{maker}`",
         path.display(),
         value["name"]
     );
-    serde_json::from_value(value)
-        .with_context(|| format!("{} is not a result of `{maker}`", path.display()))
+    serde_json::from_value(value).map(Some).with_context(other)
 }

@@ -66,8 +66,8 @@ impl Comparison {
 /// # Errors
 /// If a result cannot be read.
 pub fn comparisons(streams: &streams::Results, results: &Path) -> Result<Vec<Comparison>> {
-    let latency = latency::Results::last_beside(results)?;
-    let failover = failover::Results::last_beside(results)?;
+    let latency = latency::Results::read_from(results)?;
+    let failover = failover::Results::read_from(results)?;
     Ok(compare(streams, latency.as_ref(), failover.as_ref()))
 }
 

@@ -1,4 +1,4 @@
-//! The page about performance, from the last result of every suite.
+//! The page about performance, from the result of every suite.
 
 use std::fs;
 
@@ -18,10 +18,13 @@ const OPENING: &str = "opening.svg";
 /// Writes the page, and its plots into a folder beside it.
 ///
 /// # Errors
-/// There is no result of `streams`, or a file cannot be read or written.
+/// The folder has no result of `streams`, or a file cannot be read or written.
 pub fn write(page: &Page) -> Result<()> {
     let (results, out) = (&page.results, &page.out);
-    let streams = streams::Results::read_from(results)?;
+    let streams = streams::Results::read_from(results)?.with_context(|| {
+        let (maker, folder) = (maker::<streams::Results>(), results.display());
+        format!("there is no result of `{maker}` in {folder}\n  cure: {maker} --results {folder}")
+    })?;
     let opening = opening::comparisons(&streams, results)?;
     let plots = out.with_extension("");
     let chart = opening::chart(&opening)?;
@@ -69,7 +72,6 @@ mod tests {
     use super::*;
     use crate::{
         idle,
-        kept::Kept as _,
         report::{Goal, Report, Suite},
     };
 
@@ -79,9 +81,9 @@ mod tests {
             .join(path)
     }
 
-    /// Judges the last result of a suite again.
+    /// Judges the result of a suite again.
     fn judge_again<S: Suite>() {
-        let last = Report::<S>::last_beside(&in_repository("bench/results")).expect("readable");
+        let last = Report::<S>::read_from(&in_repository("bench/results")).expect("readable");
         let Some(report) = last else { return };
         let again = report.judge();
         assert_eq!(again.len(), report.goals.len(), "{}", S::NAME);
@@ -129,6 +131,20 @@ mod tests {
             let [made, kept] = [plot.path(), kept].map(|file| fs::read(file).expect("a plot"));
             assert!(made == kept, "run `make bench-page`: {plot:?}");
         }
+    }
+
+    #[test]
+    fn without_a_result_of_streams_the_command_that_makes_one_is_named() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let page = Page {
+            results: folder.path().to_owned(),
+            out: folder.path().join("performance.md"),
+        };
+        let problem = write(&page).expect_err("no result").to_string();
+        assert!(
+            problem.contains("covalent-bench streams --results"),
+            "{problem}"
+        );
     }
 
     #[test]

@@ -222,13 +222,13 @@ impl<S: Suite> Report<S> {
     }
 }
 
-/// Builds the section from the last result beside `place`, and writes its plots to the plot folder
+/// Builds the section from the result in the folder `place`, and writes its plots to the plot folder
 /// of `page`. The section states if there is no result.
 ///
 /// # Errors
 /// A result or a plot is unreadable or cannot be written.
 pub fn section<S: Suite>(place: &Path, page: &Path) -> Result<String> {
-    section_of(Report::<S>::last_beside(place)?.as_ref(), page)
+    section_of(Report::<S>::read_from(place)?.as_ref(), page)
 }
 
 /// The same from this result.
@@ -270,10 +270,6 @@ fn heading<S: Suite>() -> String {
 
 impl<S: Suite> Kept for Report<S> {
     const NAME: &'static str = S::NAME;
-
-    fn began_unix_ms(&self) -> u64 {
-        self.began_unix_ms
-    }
 
     fn table(&self) -> String {
         S::terminal(self)

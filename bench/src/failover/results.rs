@@ -483,12 +483,9 @@ mod tests {
     fn kept_results_are_read_back() {
         let place = tempfile::tempdir().expect("a directory");
         let results = example::results();
-        assert_eq!(
-            Results::last_beside(place.path()).expect("no problem"),
-            None
-        );
+        assert_eq!(Results::read_from(place.path()).expect("no problem"), None);
         results.write_to(place.path()).expect("written");
-        let read = Results::last_beside(place.path())
+        let read = Results::read_from(place.path())
             .expect("readable")
             .expect("there");
         assert_eq!((&read.cuts, &read.setup), (&results.cuts, &results.setup));

@@ -162,7 +162,7 @@ mod tests {
         let folder = place.path().join("a/b");
         let path = results().write_to(&folder).expect("written");
         assert_eq!(path, folder.join("idle-7.json"));
-        let read = Results::last_beside(&folder).expect("read").expect("there");
+        let read = Results::read_from(&folder).expect("read").expect("there");
         assert_eq!(read, results());
         assert!(!read.line().expect("JSON").contains('\n'));
     }

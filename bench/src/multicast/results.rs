@@ -306,7 +306,7 @@ mod tests {
         let place = tempfile::tempdir().expect("a directory");
         let results = example::results();
         results.write_to(place.path()).expect("written");
-        let read = Results::last_beside(place.path())
+        let read = Results::read_from(place.path())
             .expect("readable")
             .expect("there");
         assert_eq!(read, results);

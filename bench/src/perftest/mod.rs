@@ -32,7 +32,7 @@ pub struct Perftest {
     /// programs, printed or written with --out_json.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Where our last result of `latency` lies, to stand beside.
+    /// Folder of our result of `latency`, to stand beside.
     #[arg(long, value_name = "DIR", default_value = "bench/results")]
     pub beside: PathBuf,
     /// Output options. With --results the result is kept, and `page` includes it.
@@ -84,7 +84,7 @@ impl Suite for Run {
 pub fn read(options: &Perftest) -> Result<bool> {
     let mut run = Run {
         outputs: Vec::new(),
-        ours: latency::Results::last_beside(&options.beside)?,
+        ours: latency::Results::read_from(&options.beside)?,
         unread: Vec::new(),
     };
     for file in &options.files {

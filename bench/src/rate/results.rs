@@ -515,28 +515,33 @@ mod tests {
     }
 
     #[test]
-    fn the_last_result_beside_another_is_found() {
+    fn a_later_result_takes_the_place_of_an_earlier_one() {
         let folder = tempfile::tempdir().expect("a directory");
-        let pipes = folder.path().join("pipes-1.json");
-        std::fs::write(&pipes, "{}").expect("written");
-        std::fs::write(folder.path().join("rx-1790000000001.json"), "{}").expect("written");
-        assert_eq!(Results::last_beside(&pipes).expect("no problem"), None);
+        let read = || Results::read_from(folder.path());
+        std::fs::write(folder.path().join("rate-9.json"), "{}").expect("written");
+        assert_eq!(read().expect("no problem"), None);
         let before = example();
         let after = Results {
             began_unix_ms: before.began_unix_ms + 1,
             ..before.clone()
         };
-        after.write_to(folder.path()).expect("written");
-        before.write_to(folder.path()).expect("written");
-        for place in [folder.path(), &pipes] {
-            let found = Results::last_beside(place).expect("read");
-            assert_eq!(found.as_ref(), Some(&after));
+        for result in [before, after] {
+            let path = result.write_to(folder.path()).expect("written");
+            assert_eq!(read().expect("read"), Some(result));
+            assert_eq!(path, folder.path().join("rate.json"));
+        }
+        for other in [
+            "{}",
+            "{\"name\": \"streams\"}",
+            "{\"name\": \"rate\"}",
+            "rate",
+        ] {
+            std::fs::write(folder.path().join("rate.json"), other).expect("written");
+            let problem = read().expect_err("no result").to_string();
+            assert!(problem.contains("rate.json"), "{problem}");
         }
         let nowhere = folder.path().join("none/none");
-        assert_eq!(Results::last_beside(&nowhere).expect("no problem"), None);
-        std::fs::write(folder.path().join("rate-9.json"), "{}").expect("written");
-        let problem = Results::last_beside(folder.path()).expect_err("no result");
-        assert!(problem.to_string().contains("rate-9.json"), "{problem}");
+        assert_eq!(Results::read_from(&nowhere).expect("no problem"), None);
     }
 
     #[test]

@@ -6,7 +6,6 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    kept::{Kept as _, maker, read},
     repeats::Settled,
     report::{Block, Entry, Goal, Report, Suite},
     streams::{
@@ -120,25 +119,6 @@ impl Suite for Run {
     /// Medians alone: as many columns as there are sizes.
     fn terminal(report: &Results) -> String {
         table::table(report)
-    }
-}
-
-impl Results {
-    /// Reads a result; of a folder, the last one in it.
-    ///
-    /// # Errors
-    /// There is none, or it is another's.
-    pub fn read_from(place: &Path) -> Result<Self> {
-        let maker = maker::<Self>();
-        if !place.is_dir() {
-            return read(place, Run::NAME, &maker);
-        }
-        Self::last_beside(place)?.with_context(|| {
-            let folder = place.display();
-            format!(
-                "there is no result of `{maker}` in {folder}\n  cure: {maker} --results {folder}"
-            )
-        })
     }
 }
 
@@ -291,47 +271,23 @@ mod tests {
     }
 
     #[test]
-    fn written_results_are_read_and_the_last_one_found() {
-        let folder = tempfile::tempdir().expect("a directory");
-        let before = example();
-        before.write_to(folder.path()).expect("written");
-        let after = Results {
-            began_unix_ms: before.began_unix_ms + 60_000,
-            ..before.clone()
-        };
-        let path = after.write_to(folder.path()).expect("written");
-        fs::write(folder.path().join("rate-1790000000000.json"), "{}").expect("written");
-        assert_eq!(Results::read_from(folder.path()).expect("read"), after);
-        assert_eq!(Results::read_from(&path).expect("read"), after);
-        assert!(!before.line().expect("JSON").contains('\n'));
-    }
-
-    #[test]
     fn a_result_of_before_the_sweeps_is_read() {
         let folder = tempfile::tempdir().expect("a directory");
-        let path = folder.path().join("streams-1.json");
         let before = with_sweeps();
+        assert!(!before.line().expect("JSON").contains('\n'));
+        let path = before.write_to(folder.path()).expect("written");
+        let read = || {
+            Results::read_from(folder.path())
+                .expect("read")
+                .expect("there")
+        };
+        assert_eq!(read(), before);
         let mut json = serde_json::to_value(&before).expect("JSON");
-        fs::write(&path, json.to_string()).expect("written");
-        assert_eq!(Results::read_from(&path).expect("read"), before);
         let fields = json.as_object_mut().expect("a result");
         assert!(fields.remove("loads").is_some() && fields.remove("counts").is_some());
         fs::write(&path, json.to_string()).expect("written");
-        let after = Results::read_from(&path).expect("read");
+        let after = read();
         assert_eq!((&after.loads, &after.counts), (&None, &None));
-    }
-
-    #[test]
-    fn a_file_that_is_no_result_is_named() {
-        let folder = tempfile::tempdir().expect("a directory");
-        let problem = Results::read_from(folder.path())
-            .expect_err("empty")
-            .to_string();
-        assert!(problem.contains("covalent-bench streams"), "{problem}");
-        let path = folder.path().join("streams-1.json");
-        fs::write(&path, "{\"name\": \"rate\"}").expect("written");
-        let problem = Results::read_from(&path).expect_err("another").to_string();
-        assert!(problem.contains("streams-1.json"), "{problem}");
     }
 
     #[test]

@@ -265,7 +265,7 @@ mod tests {
         let place = tempfile::tempdir().expect("a directory");
         let results = example::results();
         results.write_to(place.path()).expect("written");
-        let read = Results::last_beside(place.path()).expect("readable");
+        let read = Results::read_from(place.path()).expect("readable");
         assert_eq!(read.expect("there").loads, results.loads);
     }
 

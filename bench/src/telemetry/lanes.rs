@@ -296,7 +296,7 @@ mod tests {
         );
         let place = tempfile::tempdir().expect("a directory");
         results.write_to(place.path()).expect("written");
-        let read = Results::last_beside(place.path()).expect("read");
+        let read = Results::read_from(place.path()).expect("read");
         assert_eq!(read.expect("there").run, results.run);
     }
 }
