@@ -12,7 +12,7 @@
 use std::time::Instant;
 
 use crate::{
-    error::Result,
+    error::{Error, Result},
     queue::{Verbs, nonsense},
     remote::RemoteRegion,
     timeout::{Timeout, deadline},
@@ -62,7 +62,7 @@ impl Verbs<'_> {
                 target.copy_from_slice(data);
                 Ok(())
             }
-            _ => Err(nonsense("a read", &completion.outcome)),
+            _ => Err(Error::BadReply),
         }
     }
 

@@ -13,8 +13,9 @@ use covalent_pipe::{
 };
 
 use crate::{
-    device::{Device, PipeId, Stage, broken, foreign},
-    error::{Error, Result},
+    device::{Device, Stage},
+    error::{Error, Result, broken, foreign},
+    pipe_id::PipeId,
     timeout::{Timeout, deadline},
 };
 

@@ -566,6 +566,13 @@ const fn apart(daemon: Versions) -> Error {
 /// Placeholder for the node until the daemon has sent its identity.
 const NO_GUID: Guid = Guid::new(u64::MAX).expect("not zero");
 
+/// The descriptors of a reply that must have `N`.
+pub(crate) fn take_fds<const N: usize>(fds: Vec<OwnedFd>) -> Result<[OwnedFd; N]> {
+    fds.try_into().map_err(|fds: Vec<OwnedFd>| {
+        Error::Unintelligible(format!("{} descriptors arrived, expected {N}", fds.len()))
+    })
+}
+
 pub(crate) fn unexpected(requested: &str, reply: &Reply) -> Error {
     // Only the kind of reply: a status would fill pages.
     let text = format!("{reply:?}");

@@ -3,10 +3,10 @@
 use std::{io, path::PathBuf};
 
 use covalent_api::{ethertype::OfLinks, versions::NoCommonVersion};
-use covalent_pipe::PipeError;
+use covalent_pipe::{PipeError, Violation};
 
 use crate::{
-    device::PipeId,
+    pipe_id::PipeId,
     verb::{Refusal, VerbId},
 };
 
@@ -151,6 +151,13 @@ pub enum Error {
          and a durable one exists again once its owner has registered it"
     )]
     PeerRestarted,
+    /// The other node's reply is none that the verb can have: that node is faulty, or lies. The verb
+    /// was executed at most once, and it is unknown whether it was.
+    #[error(
+        "the other node sent a reply that the verb cannot have, so it is unknown whether the verb \
+         was executed; it was executed at most once. Check the version and the memory of that node"
+    )]
+    BadReply,
     /// The local daemon stopped while a verb was in flight and did not report its outcome. The verb
     /// was executed at most once.
     #[error(
@@ -248,6 +255,21 @@ pub enum Error {
 
 /// Result of this library's calls.
 pub type Result<T> = std::result::Result<T, Error>;
+
+pub(crate) fn foreign(error: PipeError) -> Error {
+    match error {
+        PipeError::System { what, source, .. } => Error::System {
+            what,
+            cause: source,
+        },
+        error @ PipeError::Layout { .. } => Error::Layout(error),
+        error => Error::Unintelligible(error.to_string()),
+    }
+}
+
+pub(crate) fn broken(violation: Violation) -> Error {
+    Error::Unintelligible(violation.to_string())
+}
 
 fn refused_verb(node: &str, region: &str, refusal: Refusal) -> String {
     match refusal {

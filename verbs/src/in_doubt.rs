@@ -2,11 +2,6 @@
 
 use covalent_protocol::verb::doubt;
 
-use crate::{
-    error::{Error, Result},
-    outstanding::Answer,
-};
-
 /// The in-doubt id of a verb. [`query_in_doubt`](crate::Verbs::query_in_doubt) queries the verb's
 /// outcome by it, from any program of the same user on the same node, even if the program that
 /// posted the verb is gone. Valid while the node's daemon runs.
@@ -32,14 +27,9 @@ impl InDoubtId {
         Self(doubt::InDoubtId::from_bytes(bytes))
     }
 
-    /// The id that the daemon sent for a verb with such a reply.
-    pub(crate) const fn new(mut id: doubt::InDoubtId, answer: Answer) -> Self {
-        id.note = match answer {
-            Answer::Nothing => 0,
-            Answer::Word => 1,
-            // A watch is never in doubt.
-            Answer::Data | Answer::Path => 2,
-        };
+    /// The id that the daemon sent for a verb. `note` tells how the reply to it is to be read.
+    pub(crate) const fn new(mut id: doubt::InDoubtId, note: u8) -> Self {
+        id.note = note;
         Self(id)
     }
 
@@ -47,18 +37,7 @@ impl InDoubtId {
         self.0
     }
 
-    /// How the reply to the verb is to be read.
-    pub(crate) fn answer(&self) -> Result<Answer> {
-        Ok(match self.0.note {
-            0 => Answer::Nothing,
-            1 => Answer::Word,
-            2 => Answer::Data,
-            note => {
-                return Err(Error::Invalid(format!(
-                    "the in-doubt id has {note} at byte 11: it was not stored as it \
-                     was returned"
-                )));
-            }
-        })
+    pub(crate) const fn note(&self) -> u8 {
+        self.0.note
     }
 }

@@ -68,16 +68,16 @@ mod client;
 mod device;
 mod ends;
 mod error;
-mod generations;
 mod group;
 mod in_doubt;
 mod link_frames;
+mod opening;
 mod outstanding;
+mod pipe_id;
 mod queue;
 mod readiness;
 mod reads;
 mod receive;
-mod reconnect;
 mod region;
 mod remote;
 mod replay;
@@ -107,13 +107,13 @@ pub use covalent_protocol::group::{
     Contact, Contacts, GroupCounters, GroupStanding, Incarnation, MEMBERS_MAX, MULTICAST_BYTES_MAX,
     Members, STATE_BYTES_MAX, Stop, View,
 };
-pub use device::{Device, PipeId, SPIN};
+pub use device::{Carried, Device, Reconnection, SPIN};
 pub use error::{Error, Result};
 pub use group::{GROUPS_MAX, Group, GroupBuilder, GroupEvent, GroupOptions};
 pub use in_doubt::InDoubtId;
+pub use pipe_id::PipeId;
 pub use queue::{Batch, VERBS_DEPTH, VERBS_DEPTH_MAX, Verbs};
 pub use receive::{Message, RECEIVE_QUEUE_BYTES_MIN, ReceiveQueue};
-pub use reconnect::{Carried, Reconnection};
 pub use region::{Region, RegionOptions};
 pub use remote::RemoteRegion;
 pub use rx::{Packets, Position, RxBatch, RxPipe};

@@ -1,19 +1,73 @@
 //! Verbs that were posted and not yet returned: a fixed table. It bounds the number in flight, and
 //! recognizes a completion of no posted verb by its number.
 
-use crate::verb::VerbId;
+use crate::{
+    error::{Error, Result},
+    verb::{MULTI_COMMIT_WORDS_MAX, VerbId},
+};
+
+/// The note of a multi-commit, with the number of its words added.
+const COMMIT_NOTE: u8 = 0x80;
+const COMMIT_NOTE_MIN: u8 = COMMIT_NOTE + 1;
+const COMMIT_NOTE_MAX: u8 = COMMIT_NOTE + MULTI_COMMIT_WORDS_MAX as u8;
 
 /// Kind of a verb's reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// Nothing.
     Nothing,
+    /// Nothing, of a multi-commit of this many words.
+    Commit {
+        /// 1 to [`MULTI_COMMIT_WORDS_MAX`].
+        words: u8,
+    },
     /// One word.
     Word,
     /// Bytes.
     Data,
     /// Whether a path leads to a node.
     Path,
+}
+
+impl Answer {
+    /// The number of words that a reply may name as the one that did not match.
+    pub(crate) const fn words(self) -> u16 {
+        match self {
+            Self::Word => 1,
+            Self::Commit { words } => words as u16,
+            // So was the note of a multi-commit of version 0.1.
+            Self::Nothing => MULTI_COMMIT_WORDS_MAX as u16,
+            Self::Data | Self::Path => 0,
+        }
+    }
+
+    /// As kept in an in-doubt id.
+    pub(crate) const fn note(self) -> u8 {
+        match self {
+            Self::Nothing => 0,
+            Self::Word => 1,
+            // A watch is never in doubt.
+            Self::Data | Self::Path => 2,
+            Self::Commit { words } => COMMIT_NOTE + words,
+        }
+    }
+
+    /// Reads what [`Answer::note`] returned.
+    pub(crate) fn of_note(note: u8) -> Result<Self> {
+        Ok(match note {
+            0 => Self::Nothing,
+            1 => Self::Word,
+            2 => Self::Data,
+            COMMIT_NOTE_MIN..=COMMIT_NOTE_MAX => Self::Commit {
+                words: note - COMMIT_NOTE,
+            },
+            note => {
+                return Err(Error::Invalid(format!(
+                    "the in-doubt id has {note} at byte 11: it was not stored as it was returned"
+                )));
+            }
+        })
+    }
 }
 
 /// Data kept for a verb in flight.

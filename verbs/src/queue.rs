@@ -16,7 +16,7 @@ use covalent_pipe::{app, region::REGION_BYTES_MAX};
 use covalent_protocol::{
     Moment,
     verb::{
-        self as codec, MULTI_COMMIT_WORDS_MAX, Status,
+        self as codec, MULTI_COMMIT_WORDS_MAX, READ_BYTES_MAX, Status,
         doubt::DoubtQuery,
         envelope::{
             COMPLETION_BYTES_MAX, Completion as Envelope, CompletionOutcome, SUBMIT_BYTES_MAX,
@@ -26,9 +26,9 @@ use covalent_protocol::{
 };
 
 use crate::{
-    device::{Device, Stage, broken, foreign},
+    device::{Device, Stage},
     ends::{Ended, Ends},
-    error::{Error, Result},
+    error::{Error, Result, broken, foreign},
     in_doubt::InDoubtId,
     outstanding::{Answer, Found, Outstanding, Posted},
     reads::Reads,
@@ -267,12 +267,7 @@ impl<'d> Verbs<'d> {
         let (Outcome::Data { .. }, Some(data)) = (data, self.reads.get(id)) else {
             return Err(nonsense("a lookup", &data));
         };
-        let Some(info) = codec::Reply::ok(data).region() else {
-            return Err(Error::Unintelligible(format!(
-                "{} bytes in answer to a lookup",
-                data.len()
-            )));
-        };
+        let info = codec::Reply::ok(data).region().ok_or(Error::BadReply)?;
         let rights = Rights {
             read: info.rights & 1 != 0,
             write: info.rights & 2 != 0,
@@ -417,7 +412,7 @@ impl<'d> Verbs<'d> {
         self.device.check_own()?;
         let posted = Posted {
             user_data,
-            answer: in_doubt.answer()?,
+            answer: Answer::of_note(in_doubt.note())?,
         };
         let Some(id) = self.outstanding.open(posted) else {
             return Err(self.full());
@@ -967,6 +962,7 @@ fn executed(outcome: Outcome, object: impl FnOnce() -> (String, String)) -> Resu
         }
         Outcome::PeerRestarted => Err(Error::PeerRestarted),
         Outcome::Forgotten => Err(Error::Forgotten),
+        Outcome::BadReply => Err(Error::BadReply),
         Outcome::NoSuchPeer => Err(Error::NoSuchPeer),
         Outcome::Malformed => Err(Error::Unintelligible(
             "covalentd could not read the verb".to_owned(),
@@ -1094,9 +1090,10 @@ fn wire_offset(offset_bytes: u64) -> Result<u32> {
 const fn answer(verb: &codec::Verb<'_>) -> Answer {
     match verb {
         codec::Verb::Read { .. } | codec::Verb::Lookup { .. } => Answer::Data,
-        codec::Verb::Write { .. } | codec::Verb::MultiCommit(_) | codec::Verb::Send { .. } => {
-            Answer::Nothing
-        }
+        codec::Verb::Write { .. } | codec::Verb::Send { .. } => Answer::Nothing,
+        codec::Verb::MultiCommit(words) => Answer::Commit {
+            words: words.len() as u8,
+        },
         _ => Answer::Word,
     }
 }
@@ -1111,42 +1108,22 @@ struct Decoded<'a> {
 }
 
 fn decode<'a>(outcome: &CompletionOutcome<'a>, answer: Answer) -> Result<Decoded<'a>> {
-    let (mut moment, mut data) = (None, None);
     let outcome = match outcome {
+        CompletionOutcome::Committed(_) if answer == Answer::Path => {
+            return Err(Error::Unintelligible("a reply to a watch".to_owned()));
+        }
+        // The other node's words. They concern this verb only.
         CompletionOutcome::Committed(reply) => {
-            let reply = codec::Reply::decode(reply)
-                .map_err(|error| Error::Unintelligible(format!("a verb's reply: {error}")))?;
-            moment = Some(reply.moment);
-            match (reply.status, answer, reply.value()) {
-                (Status::Gone, _, _) => Outcome::Refused(Refusal::UnknownRegion),
-                (Status::Contended, _, _) => Outcome::Refused(Refusal::Busy),
-                (Status::Mismatch, _, Some(found)) => Outcome::Mismatch {
-                    index: reply.index,
-                    found,
-                },
-                (Status::Ok, Answer::Nothing, _) => Outcome::Done,
-                (Status::Ok, Answer::Word, Some(old)) => Outcome::Old(old),
-                (Status::Ok, Answer::Data, _) => {
-                    data = Some(reply.data);
-                    Outcome::Data {
-                        len_bytes: reply.data.len() as u32,
-                    }
-                }
-                (Status::Ok, Answer::Path, _) => {
-                    return Err(Error::Unintelligible("a reply to a watch".to_owned()));
-                }
-                (status, _, None) => {
-                    let len = reply.data.len();
-                    return Err(Error::Unintelligible(format!(
-                        "{status:?} with {len} bytes instead of a word"
-                    )));
-                }
-            }
+            return Ok(decode_reply(reply, answer).unwrap_or(Decoded {
+                outcome: Outcome::BadReply,
+                moment: None,
+                data: None,
+            }));
         }
         CompletionOutcome::Refused(refusal) => Outcome::Refused(*refusal),
         CompletionOutcome::PeerRestarted => Outcome::PeerRestarted,
         CompletionOutcome::NoSuchPeer => Outcome::NoSuchPeer,
-        CompletionOutcome::InDoubt(id) => Outcome::InDoubt(InDoubtId::new(*id, answer)),
+        CompletionOutcome::InDoubt(id) => Outcome::InDoubt(InDoubtId::new(*id, answer.note())),
         CompletionOutcome::Undone => Outcome::Undone,
         CompletionOutcome::NeverSeen => Outcome::NeverSeen,
         CompletionOutcome::Forgotten => Outcome::Forgotten,
@@ -1159,7 +1136,44 @@ fn decode<'a>(outcome: &CompletionOutcome<'a>, answer: Answer) -> Result<Decoded
     };
     Ok(Decoded {
         outcome,
-        moment,
+        moment: None,
+        data: None,
+    })
+}
+
+/// The reply of another node. `None` if the verb cannot have it.
+fn decode_reply(reply: &[u8], answer: Answer) -> Option<Decoded<'_>> {
+    let reply = codec::Reply::decode(reply).ok()?;
+    let mut data = None;
+    let outcome = match (reply.status, answer) {
+        (Status::Gone, _) => Outcome::Refused(Refusal::UnknownRegion),
+        (Status::Contended, _) => Outcome::Refused(Refusal::Busy),
+        (Status::Mismatch, _) => {
+            // Programs use it as an index of their words.
+            if reply.index >= answer.words() {
+                return None;
+            }
+            Outcome::Mismatch {
+                index: reply.index,
+                found: reply.value()?,
+            }
+        }
+        (Status::Ok, Answer::Nothing | Answer::Commit { .. }) => Outcome::Done,
+        (Status::Ok, Answer::Word) => Outcome::Old(reply.value()?),
+        (Status::Ok, Answer::Data) => {
+            if reply.data.len() > READ_BYTES_MAX {
+                return None;
+            }
+            data = Some(reply.data);
+            Outcome::Data {
+                len_bytes: reply.data.len() as u32,
+            }
+        }
+        (Status::Ok, Answer::Path) => return None,
+    };
+    Some(Decoded {
+        outcome,
+        moment: Some(reply.moment),
         data,
     })
 }

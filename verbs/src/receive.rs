@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Instant};
 
-use covalent_api::{guid::Guid, request::Rights};
+use covalent_api::guid::Guid;
 use covalent_pipe::region::RegionMemory;
 use covalent_protocol::{
     region::queue::{HEAD_AT, QUEUE_BYTES_MIN, QueueBroken, RING_AT, Received, Receiver},
@@ -12,7 +12,6 @@ use covalent_protocol::{
 use crate::{
     device::Device,
     error::{Error, Result},
-    region::RegionOptions,
     stamp::Stamp,
     timeout::{Timeout, deadline},
 };
@@ -83,12 +82,7 @@ impl<'d> ReceiveQueue<'d> {
         };
         let size_bytes = capacity_bytes.checked_add(RING_AT).ok_or_else(invalid)?;
         let receiver = Receiver::new(size_bytes).ok_or_else(invalid)?;
-        let options = RegionOptions::new(Rights::SEND);
-        let (rkey, seal, memory) = device.register(name, size_bytes, options)?;
-        device
-            .holdings
-            .borrow_mut()
-            .registered(name, (rkey, seal), size_bytes, options, None);
+        let (rkey, memory) = device.register_queue(name, size_bytes)?;
         Ok(Self {
             device,
             name: name.to_owned(),
@@ -226,21 +220,6 @@ impl<'d> ReceiveQueue<'d> {
             data: &self.data[..received.len],
         }
     }
-}
-
-/// Counts the messages in the memory of a receive queue from which nothing was taken: at most
-/// `most`.
-pub(crate) fn messages_in(memory: &RegionMemory, most: u64) -> u64 {
-    let Some(mut receiver) = Receiver::new(memory.size_bytes()) else {
-        return 0;
-    };
-    let mut data = Box::new([0; SEND_BYTES_MAX]);
-    let read = |offset, target: &mut [u8]| memory.read(offset, target);
-    let mut messages = 0;
-    while messages < most && matches!(receiver.take(read, &mut data), Ok(Some(_))) {
-        messages += 1;
-    }
-    messages
 }
 
 impl fmt::Debug for ReceiveQueue<'_> {

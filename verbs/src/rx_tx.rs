@@ -13,8 +13,9 @@ use covalent_api::{
 use covalent_pipe::{app, nic::PipeCounters};
 
 use crate::{
-    device::{Device, PipeId, Stage, broken, foreign},
-    error::Result,
+    device::{Device, Stage},
+    error::{Result, broken, foreign},
+    pipe_id::PipeId,
     rx::Position,
     timeout::{Timeout, deadline},
 };

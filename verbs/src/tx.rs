@@ -9,9 +9,10 @@ use covalent_api::{request::PipeKind, tuning::PipeTuning};
 use covalent_pipe::{app, nic::PipeCounters};
 
 use crate::{
-    device::{Device, PipeId, Stage, broken, foreign},
-    error::{Error, Result},
+    device::{Device, Stage},
+    error::{Error, Result, broken, foreign},
     link_frames::LinkFrames,
+    pipe_id::PipeId,
     timeout::{Timeout, deadline},
 };
 

@@ -256,6 +256,9 @@ pub enum Outcome {
     /// [reconnected](crate::Device::set_reconnect). This happens only if the daemon was killed, or
     /// if the verb was in doubt.
     Forgotten,
+    /// The other node's reply is none that this verb can have: that node is faulty, or lies. The
+    /// verb was executed at most once, and it is unknown whether it was.
+    BadReply,
 }
 
 impl Outcome {

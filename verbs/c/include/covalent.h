@@ -327,6 +327,9 @@ enum covalent_outcome
     COVALENT_OUTCOME_NEVER_SEEN = 10,
     // The outcome of the verb is unknown. It was executed at most once.
     COVALENT_OUTCOME_FORGOTTEN = 11,
+    // The other node's reply is none that the verb can have: that node is faulty, or lies. The
+    // verb was executed at most once.
+    COVALENT_OUTCOME_BAD_REPLY = 12,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -532,6 +535,9 @@ enum covalent_status
     // port with a link: 0x88b5, or `link.ethertype` of the configuration. Use another EtherType,
     // for example 0x88b6.
     COVALENT_LINK_ETHERTYPE = -20,
+    // The other node's reply is none that the verb can have: that node is faulty, or lies. The
+    // verb was executed at most once, and it is unknown whether it was.
+    COVALENT_BAD_REPLY = -21,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L

@@ -71,6 +71,9 @@ pub enum covalent_status {
     /// port with a link: 0x88b5, or `link.ethertype` of the configuration. Use another EtherType,
     /// for example 0x88b6.
     COVALENT_LINK_ETHERTYPE = -20,
+    /// The other node's reply is none that the verb can have: that node is faulty, or lies. The
+    /// verb was executed at most once, and it is unknown whether it was.
+    COVALENT_BAD_REPLY = -21,
 }
 
 use covalent_status::*;
@@ -157,6 +160,7 @@ impl From<Error> for Failure {
             Error::VerbRefused { .. } => COVALENT_VERB_REFUSED,
             Error::PeerRestarted => COVALENT_PEER_RESTARTED,
             Error::Forgotten => COVALENT_FORGOTTEN,
+            Error::BadReply => COVALENT_BAD_REPLY,
             Error::Forked => COVALENT_FORKED,
             Error::LinkEtherType { .. } => COVALENT_LINK_ETHERTYPE,
             Error::NoSuchPeer | Error::UnknownNode { .. } => COVALENT_NO_SUCH_NODE,
@@ -196,7 +200,7 @@ pub extern "C" fn covalent_status_name(status: i32) -> *const c_char {
     named.map_or(c"unknown", |(_, name)| name).as_ptr()
 }
 
-const NAMES: [(covalent_status, &CStr); 22] = [
+const NAMES: [(covalent_status, &CStr); 23] = [
     (COVALENT_OK, c"COVALENT_OK"),
     (COVALENT_MISMATCH, c"COVALENT_MISMATCH"),
     (COVALENT_INVALID, c"COVALENT_INVALID"),
@@ -219,4 +223,5 @@ const NAMES: [(covalent_status, &CStr); 22] = [
     (COVALENT_FORGOTTEN, c"COVALENT_FORGOTTEN"),
     (COVALENT_FORKED, c"COVALENT_FORKED"),
     (COVALENT_LINK_ETHERTYPE, c"COVALENT_LINK_ETHERTYPE"),
+    (COVALENT_BAD_REPLY, c"COVALENT_BAD_REPLY"),
 ];

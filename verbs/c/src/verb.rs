@@ -171,6 +171,9 @@ pub enum covalent_outcome {
     COVALENT_OUTCOME_NEVER_SEEN = 10,
     /// The outcome of the verb is unknown. It was executed at most once.
     COVALENT_OUTCOME_FORGOTTEN = 11,
+    /// The other node's reply is none that the verb can have: that node is faulty, or lies. The
+    /// verb was executed at most once.
+    COVALENT_OUTCOME_BAD_REPLY = 12,
 }
 
 /// Why a verb was not executed.
@@ -362,6 +365,7 @@ impl covalent_completion {
             Outcome::Undone => COVALENT_OUTCOME_UNDONE,
             Outcome::NeverSeen => COVALENT_OUTCOME_NEVER_SEEN,
             Outcome::Forgotten => COVALENT_OUTCOME_FORGOTTEN,
+            Outcome::BadReply => COVALENT_OUTCOME_BAD_REPLY,
             // tests/interface/names.rs fails for a variant that is not above.
             _ => COVALENT_OUTCOME_FORGOTTEN,
         };

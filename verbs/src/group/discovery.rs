@@ -102,7 +102,8 @@ impl Group<'_> {
                 self.lookups
                     .begin(now, neighbors.filter(|&guid| guid != own));
             }
-            Err(Error::Deadline { .. }) => self.lookups.begin(now, std::iter::empty()),
+            // Not at once again: each query may block this call.
+            Err(Error::Deadline { .. }) => self.lookups.begin(Instant::now(), std::iter::empty()),
             Err(error) => return Err(error),
         }
         Ok(())

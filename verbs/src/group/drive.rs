@@ -181,5 +181,6 @@ mod tests {
         assert_eq!(end_of(&Outcome::NoSuchPeer), End::NotExecuted);
         assert_eq!(end_of(&Outcome::Done), End::Done);
         assert_eq!(end_of(&Outcome::Forgotten), End::Unclear);
+        assert_eq!(end_of(&Outcome::BadReply), End::Unclear);
     }
 }

@@ -22,12 +22,12 @@ use ::tokio::{
 use super::{bytes::ByteReader, messages::MessageStream, receive::Receive, verbs::AsyncVerbs};
 use crate::{
     bytes::{ByteBatch, BytePipe},
-    device::{Device, PipeId},
+    device::{Device, PAUSE},
     error::{Error, Result},
     group::{Group, GroupEvent},
+    pipe_id::PipeId,
     queue::Verbs,
     receive::ReceiveQueue,
-    reconnect::PAUSE,
     tx::TxPipe,
     verb::Completion,
 };

@@ -10,8 +10,8 @@ use ::tokio::{task::coop, time::sleep};
 use super::device::AsyncDevice;
 use crate::{
     blocking::{Mismatch, committed, compared, nothing, word},
-    error::Result,
-    queue::{BUSY_PAUSE_MAX, Verbs, executed_on, nonsense},
+    error::{Error, Result},
+    queue::{BUSY_PAUSE_MAX, Verbs, executed_on},
     remote::RemoteRegion,
     replay::GivenBack,
     verb::{
@@ -193,14 +193,14 @@ impl<'d> AsyncVerbs<'d> {
             offset_bytes,
             len_bytes: u32::try_from(target.len()).unwrap_or(u32::MAX),
         };
-        let (posted, completion) = self.run(region, verb, Mode::TwoPhase).await?;
+        let (posted, _) = self.run(region, verb, Mode::TwoPhase).await?;
         let verbs = self.verbs.borrow();
         match verbs.data(posted.id) {
             Some(data) if data.len() == target.len() => {
                 target.copy_from_slice(data);
                 Ok(())
             }
-            _ => Err(nonsense("a read", &completion.outcome)),
+            _ => Err(Error::BadReply),
         }
     }
 

@@ -1,4 +1,5 @@
-//! A daemon that refuses every verb for lack of room. A real one does so only temporarily.
+//! A daemon that gives verbs outcomes of the test's choice: for lack of room, which a real daemon
+//! reports only temporarily, or replies of another node that no honest node sends.
 
 use std::{
     os::fd::{AsFd, BorrowedFd},
@@ -12,7 +13,10 @@ use std::{
     time::Duration,
 };
 
-use covalent::{Device, Error, Refusal, RemoteRegion, Rights, Timeout};
+use covalent::{
+    CommitWord, Completion as Completed, Device, Error, Mode, Outcome, Refusal, RemoteRegion,
+    Rights, Timeout, Verb,
+};
 use covalent_api::{
     API_VERSION, MAX_DATAGRAM_BYTES, datagram,
     guid::Guid,
@@ -25,7 +29,10 @@ use covalent_pipe::{
     seqpacket::{Connection, Listener, SeqpacketError},
     session::{NicSession, SessionMemory},
 };
-use covalent_protocol::verb::envelope::{Completion, CompletionOutcome, ReportStamp, Submit};
+use covalent_protocol::verb::{
+    Reply as VerbReply,
+    envelope::{Completion, CompletionOutcome, ReportStamp, Submit},
+};
 
 use crate::nodes::PATIENCE;
 
@@ -43,12 +50,15 @@ struct StandIn {
     wake: EventFd,
     /// Which of the pipes are for verbs, and for their completions.
     pipes: Vec<(PipeKind, NicPipe)>,
-    refused: Arc<AtomicU64>,
+    /// Verbs that were answered.
+    answered: Arc<AtomicU64>,
+    /// The reply to each verb in turn. Every other verb is refused for lack of room.
+    replies: Vec<Vec<u8>>,
 }
 
 impl StandIn {
     /// Serves the first connection to `listener` until the peer closes it.
-    fn serve(listener: &Listener, refused: Arc<AtomicU64>) {
+    fn serve(listener: &Listener, answered: Arc<AtomicU64>, replies: Vec<Vec<u8>>) {
         let connection = listener.accept().unwrap();
         connection.set_nonblocking(true).unwrap();
         let memory = SessionMemory::create(SLOTS).unwrap();
@@ -60,7 +70,8 @@ impl StandIn {
             session: NicSession::new(memory),
             wake,
             pipes: Vec::new(),
-            refused,
+            answered,
+            replies,
         };
         let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
         loop {
@@ -77,7 +88,7 @@ impl StandIn {
                     request => stand_in.answer(&request),
                 },
                 Err(SeqpacketError::WouldBlock) => {
-                    stand_in.refuse();
+                    stand_in.end_verbs();
                     thread::sleep(PAUSE);
                 }
                 Err(_) => return,
@@ -130,25 +141,29 @@ impl StandIn {
         }
     }
 
-    /// Refuses all verbs that lie there.
-    fn refuse(&mut self) {
-        let mut refused = Vec::new();
+    /// Ends all verbs that lie there.
+    fn end_verbs(&mut self) {
+        let mut taken = Vec::new();
         for (_, submit) in self.of(PipeKind::VerbSubmit) {
             while let Some(submission) = submit.peek_tx().unwrap() {
-                refused.push(Submit::decode(&submission.to_vec()).unwrap().user_data);
+                taken.push(Submit::decode(&submission.to_vec()).unwrap().user_data);
                 submit.advance_tx();
             }
             submit.complete_tx();
         }
-        self.refused
-            .fetch_add(refused.len() as u64, Ordering::AcqRel);
+        let first = self
+            .answered
+            .fetch_add(taken.len() as u64, Ordering::AcqRel) as usize;
+        let replies = self.replies.clone();
         let mut news = Vec::new();
         for (number, complete) in self.of(PipeKind::VerbComplete) {
-            for &user_data in &refused {
+            for (at, &user_data) in (first..).zip(&taken) {
+                let refused = CompletionOutcome::Refused(Refusal::NoResources);
+                let reply = replies.get(at);
                 let completion = Completion {
                     user_data,
                     reported: ReportStamp::default(),
-                    outcome: CompletionOutcome::Refused(Refusal::NoResources),
+                    outcome: reply.map_or(refused, |reply| CompletionOutcome::Committed(reply)),
                 };
                 let mut encoded = vec![0; completion.encoded_bytes()];
                 completion.encode(&mut encoded).unwrap();
@@ -201,7 +216,7 @@ fn a_verb_refused_for_lack_of_space_too_often_is_reported() {
         };
         let daemon = {
             let refused = refused.clone();
-            move || StandIn::serve(&listener, refused)
+            move || StandIn::serve(&listener, refused, Vec::new())
         };
         let threads = [
             thread::spawn(daemon),
@@ -226,4 +241,84 @@ fn a_verb_refused_for_lack_of_space_too_often_is_reported() {
     }
     assert_eq!(refusals[0], 1);
     assert!((2..100).contains(&refusals[1]), "{refusals:?}");
+}
+
+fn encoded(reply: &VerbReply<'_>) -> Vec<u8> {
+    let mut bytes = vec![0; reply.encoded_bytes()];
+    reply.encode(&mut bytes).unwrap();
+    bytes
+}
+
+/// A faulty or lying node decides the outcome of its own verbs only.
+#[test]
+fn a_reply_that_the_verb_cannot_have_ends_that_verb_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("covalentd.sock");
+    let listener = Listener::bind(&socket).unwrap();
+    let old = 7_u64.to_le_bytes();
+    let add = Verb::FetchAdd {
+        offset_bytes: 0,
+        delta: 1,
+    };
+    let words = [0, 8].map(|offset_bytes| CommitWord {
+        offset_bytes,
+        expected: 0,
+        new: 1,
+    });
+    let commit = Verb::MultiCommit { words: &words };
+    let read = Verb::Read {
+        offset_bytes: 0,
+        len_bytes: 8,
+    };
+    let found = |index| Outcome::Mismatch { index, found: 7 };
+    let cases: [(Verb<'_>, Vec<u8>, Outcome); 9] = [
+        (add, encoded(&VerbReply::ok(&old)), Outcome::Old(7)),
+        (add, Vec::new(), Outcome::BadReply),
+        (add, vec![0xff; 20], Outcome::BadReply),
+        (add, encoded(&VerbReply::ok(&[])), Outcome::BadReply),
+        (
+            add,
+            encoded(&VerbReply::mismatch(1, &old)),
+            Outcome::BadReply,
+        ),
+        (commit, encoded(&VerbReply::mismatch(1, &old)), found(1)),
+        (
+            commit,
+            encoded(&VerbReply::mismatch(2, &old)),
+            Outcome::BadReply,
+        ),
+        (
+            read,
+            encoded(&VerbReply::mismatch(0, &old)),
+            Outcome::BadReply,
+        ),
+        (add, encoded(&VerbReply::ok(&old)), Outcome::Old(7)),
+    ];
+    let replies = cases.iter().map(|(_, reply, _)| reply.clone()).collect();
+    let daemon = thread::spawn(move || StandIn::serve(&listener, Arc::default(), replies));
+    {
+        let device = Device::attach(&socket, "test").unwrap();
+        let mut verbs = device.verbs().unwrap();
+        let region = RemoteRegion::from_key(None, 1, 16, Rights::ALL);
+        for ((verb, _, _), user_data) in cases.iter().zip(0..) {
+            verbs
+                .post(&region, *verb, Mode::OnePhase, user_data)
+                .unwrap();
+        }
+        let mut ends = [Completed::default(); 9];
+        let mut taken = 0;
+        while taken < ends.len() {
+            taken += verbs.poll(&mut ends[taken..], PATIENCE).unwrap();
+        }
+        for ((_, _, expected), end) in cases.iter().zip(&ends) {
+            assert_eq!(end.outcome, *expected, "verb {}", end.user_data);
+        }
+        assert_eq!(verbs.outstanding(), 0);
+        // The device and the queue serve on.
+        verbs.post(&region, add, Mode::OnePhase, 99).unwrap();
+        assert_eq!(verbs.poll(&mut ends, PATIENCE).unwrap(), 1);
+        let refused = Outcome::Refused(Refusal::NoResources);
+        assert_eq!((ends[0].user_data, ends[0].outcome), (99, refused));
+    }
+    daemon.join().unwrap();
 }

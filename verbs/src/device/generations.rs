@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 
 /// Ended incarnations whose memory is kept for each object, besides the one that the object uses.
 /// Empty memory is not kept: only an object that takes nothing through so many restarts loses data.
-pub(crate) const ENDED_MAX: usize = 4;
+pub(super) const ENDED_MAX: usize = 4;
 
 /// An object's memory in each incarnation of the daemon that it has not taken over yet, oldest
 /// first. The last one belongs to the current incarnation.
 #[derive(Debug)]
-pub(crate) struct Generations<T>(VecDeque<(u32, T)>);
+pub(super) struct Generations<T>(VecDeque<(u32, T)>);
 
 impl<T> Default for Generations<T> {
     fn default() -> Self {
@@ -20,7 +20,7 @@ impl<T> Default for Generations<T> {
 impl<T> Generations<T> {
     /// The previous incarnation has ended, and incarnation `generation` starts with `memory`.
     /// Returns memory that is dropped although it holds data, because too many wait.
-    pub(crate) fn begin(
+    pub(super) fn begin(
         &mut self,
         generation: u32,
         memory: T,
@@ -37,12 +37,12 @@ impl<T> Generations<T> {
     }
 
     /// Takes the oldest memory and the number of its incarnation.
-    pub(crate) fn next(&mut self) -> Option<(u32, T)> {
+    pub(super) fn next(&mut self) -> Option<(u32, T)> {
         self.0.pop_front()
     }
 
     /// All that wait, oldest first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
         self.0.iter().map(|(_, memory)| memory)
     }
 }

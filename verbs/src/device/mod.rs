@@ -1,9 +1,15 @@
 //! The device: one application thread's attachment to a node's daemon.
 
+mod generations;
+mod holdings;
+mod opened;
+mod reconnect;
+mod session;
+
 use std::{
     cell::{Cell, RefCell},
     hint, io,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd},
     path::{Path, PathBuf},
     sync::Arc,
     thread,
@@ -21,30 +27,30 @@ use covalent_api::{
     tuning::PipeTuning,
 };
 use covalent_pipe::{
-    Direction, PipeError, PipeMemory, Violation,
-    event::EventFd,
     owner_process::OwnerProcess,
     region::RegionMemory,
-    session::{AppWaiter, NOTICE_WORDS, SessionMemory},
+    session::{NOTICE_WORDS, NOTICES},
 };
 use nix::poll::PollFlags;
 
 use crate::{
-    bytes::BytePipe,
-    client::{Client, NodeInfo, REQUEST_TIMEOUT, unexpected},
-    error::{Error, Result},
-    group::{GROUPS_MAX, Group, GroupBuilder, GroupOptions},
-    queue::Verbs,
+    client::{Client, NodeInfo, REQUEST_TIMEOUT, take_fds, unexpected},
+    error::{Error, Result, foreign},
+    pipe_id::PipeId,
     readiness::Readiness,
-    receive::ReceiveQueue,
-    reconnect::{Holdings, Outage},
     region::{Region, RegionOptions},
-    rx::RxPipe,
-    rx_tx::RxTxPipe,
     timeout::{Timeout, deadline, moment},
-    tx::TxPipe,
     wait::{self, HANG_UP},
 };
+
+use holdings::Holdings;
+use opened::opened_pipe;
+use reconnect::Outage;
+use session::Session;
+
+pub use holdings::{Carried, Reconnection};
+pub(crate) use opened::Opened;
+pub(crate) use reconnect::PAUSE;
 
 /// Default time that a blocking call polls before it sleeps. Longer than a round trip through an
 /// awake lane, and short enough not to matter on a machine with few cores.
@@ -93,7 +99,7 @@ const CONNECTION_CHECK_INTERVAL: Duration = Duration::from_millis(1);
 /// within a millisecond.
 #[derive(Debug)]
 pub struct Device {
-    pub(crate) client: RefCell<Client>,
+    client: RefCell<Client>,
     session: RefCell<Session>,
     readiness: Readiness,
     /// Whether calls that find nothing request their wake-up: see [`Device::arm`].
@@ -102,13 +108,13 @@ pub struct Device {
     has_tasks: Cell<bool>,
     owner: OwnerProcess,
     /// Everything that is open, for a daemon that comes back.
-    pub(crate) holdings: RefCell<Holdings>,
-    pub(crate) patience: Cell<Option<Duration>>,
-    pub(crate) generation: Cell<u32>,
+    holdings: RefCell<Holdings>,
+    patience: Cell<Option<Duration>>,
+    generation: Cell<u32>,
     /// The search for a daemon that is gone, between two attempts.
-    pub(crate) outage: Cell<Option<Outage>>,
-    pub(crate) socket: PathBuf,
-    pub(crate) program: String,
+    outage: Cell<Option<Outage>>,
+    socket: PathBuf,
+    program: String,
     node: NodeInfo,
     number: Cell<u64>,
     lane: u32,
@@ -116,81 +122,7 @@ pub struct Device {
     next_connection_check: Cell<Instant>,
     doorbells: Cell<u64>,
     /// Which notices of the session a group has.
-    groups: RefCell<[bool; GROUPS_MAX]>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Session {
-    waiter: AppWaiter,
-    /// Which pipes [`Device::next_rx_pipe`] is about.
-    receives: Box<[bool]>,
-    /// Written by the daemon when it notifies while this side sleeps.
-    woken: EventFd,
-    /// Written by this side when the lane sleeps.
-    lane_wake: EventFd,
-}
-
-impl Session {
-    /// Opens the session of a connection: its number, and this side of it.
-    pub(crate) fn open(client: &mut Client, lane: u32, deadline: Instant) -> Result<(u64, Self)> {
-        let request = Request::OpenSession { lane };
-        let (reply, fds) = client.request_until(&request, "open a session", deadline)?;
-        let Reply::Session {
-            session: number,
-            slots,
-        } = reply
-        else {
-            return Err(unexpected("OpenSession", &reply));
-        };
-        let [memory, woken, lane_wake] = take_fds(fds)?;
-        let memory = SessionMemory::open(memory, slots).map_err(foreign)?;
-        client.done_until(&Request::Mapped, "serve the session", deadline)?;
-        let session = Self {
-            waiter: AppWaiter::new(memory),
-            receives: vec![false; slots as usize].into_boxed_slice(),
-            woken: EventFd::from(woken),
-            lane_wake: EventFd::from(lane_wake),
-        };
-        Ok((number, session))
-    }
-
-    /// Marks a receiving pipe as open again, and the data in its old memory as new.
-    pub(crate) fn receives(&mut self, pipe: u32) -> Result<()> {
-        self.set_receives(pipe, true)?;
-        self.waiter.make_ready(pipe);
-        Ok(())
-    }
-
-    fn set_receives(&mut self, pipe: u32, receives: bool) -> Result<()> {
-        let place = self.receives.get_mut(pipe as usize).ok_or_else(|| {
-            Error::Unintelligible(format!("pipe number {pipe} in a session of fewer pipes"))
-        })?;
-        *place = receives;
-        Ok(())
-    }
-}
-
-/// The number of a pipe in its device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PipeId(pub(crate) u32);
-
-impl PipeId {
-    /// The number, as the daemon's status shows it.
-    #[must_use]
-    pub const fn number(self) -> u32 {
-        self.0
-    }
-}
-
-/// A pipe that the daemon has made.
-#[derive(Debug)]
-pub(crate) struct Opened {
-    pub(crate) id: u32,
-    pub(crate) memory: PipeMemory,
-    pub(crate) page_bytes: u64,
-    pub(crate) frame_bytes_max: u32,
-    /// The EtherType that belongs to links on a port of the pipe.
-    pub(crate) link_ethertype: Option<u16>,
+    groups: RefCell<[bool; NOTICES]>,
 }
 
 impl Device {
@@ -228,7 +160,7 @@ impl Device {
         let socket = socket.as_ref().to_owned();
         let mut client = Client::connect_timeout(&socket, program, deadline)?;
         let (number, session) = Session::open(&mut client, lane, deadline)?;
-        let readiness = Readiness::new(session.woken.as_fd(), client.fd())?;
+        let readiness = Readiness::new(session.woken(), client.fd())?;
         Ok(Self {
             readiness,
             armed: Cell::new(false),
@@ -425,13 +357,13 @@ impl Device {
         // If this fails, no call may rely on a wake-up.
         self.armed.set(false);
         // Take the last wake-up first: from here on, each new one stays until the next call.
-        let drained = self.session.borrow().woken.drain();
+        let drained = self.session.borrow().drain();
         drained.map_err(|error| self.wake_failed("take a wake-up", error))?;
         self.readiness.rest(self.client.borrow().fd())?;
         self.pay_doorbells()?;
         self.armed.set(true);
         for _ in 0..ANNOUNCEMENTS_MAX {
-            if self.prepare_sleep()? {
+            if self.session.borrow_mut().prepare_sleep()? {
                 return Ok(());
             }
         }
@@ -448,59 +380,6 @@ impl Device {
     /// Makes the descriptor readable until the next [`Device::arm`].
     pub(crate) fn call(&self) -> Result<()> {
         self.readiness.call(self.client.borrow().fd())
-    }
-
-    /// Opens a pipe that receives from every port of the lane. It receives nothing until it is
-    /// bound. `capacity_bytes` is a power of two, 64 KiB to 1 GiB. The default
-    /// `dataplane.session_memory_max_mib` allows 128 MiB.
-    ///
-    /// # Errors
-    /// [`Error::Refused`] (for example by the session's memory limit), [`Error::DaemonGone`],
-    /// [`Error::Deadline`], [`Error::System`].
-    pub fn rx_pipe(&self, capacity_bytes: u64) -> Result<RxPipe<'_>> {
-        RxPipe::open(self, capacity_bytes, None)
-    }
-
-    /// As [`Device::rx_pipe`], for the packets that arrive on one port.
-    ///
-    /// # Errors
-    /// As [`Device::rx_pipe`]. [`Error::Refused`] if this device's lane has no such port.
-    pub fn rx_pipe_on(&self, capacity_bytes: u64, port: &str) -> Result<RxPipe<'_>> {
-        RxPipe::open(self, capacity_bytes, Some(port))
-    }
-
-    /// Opens a pipe that receives the payloads of UDP datagrams, without gaps, from every port of
-    /// the lane. It receives nothing until it is bound.
-    ///
-    /// # Errors
-    /// As [`Device::rx_pipe`].
-    pub fn byte_pipe(&self, capacity_bytes: u64) -> Result<BytePipe<'_>> {
-        BytePipe::open(self, capacity_bytes, None)
-    }
-
-    /// As [`Device::byte_pipe`], for the datagrams that arrive on one port.
-    ///
-    /// # Errors
-    /// As [`Device::rx_pipe_on`].
-    pub fn byte_pipe_on(&self, capacity_bytes: u64, port: &str) -> Result<BytePipe<'_>> {
-        BytePipe::open(self, capacity_bytes, Some(port))
-    }
-
-    /// Opens a pipe that sends on a port.
-    ///
-    /// # Errors
-    /// As [`Device::rx_pipe_on`].
-    pub fn tx_pipe(&self, capacity_bytes: u64, port: &str) -> Result<TxPipe<'_>> {
-        TxPipe::open(self, capacity_bytes, port)
-    }
-
-    /// Opens a pipe that receives packets from a port and sends them back on it in place, without a
-    /// copy by the application. The lane copies them to the port.
-    ///
-    /// # Errors
-    /// As [`Device::rx_pipe_on`].
-    pub fn rx_tx_pipe(&self, capacity_bytes: u64, port: &str) -> Result<RxTxPipe<'_>> {
-        RxTxPipe::open(self, capacity_bytes, port)
     }
 
     /// Returns the next pipe of this device in which packets have arrived, in the order of
@@ -585,8 +464,21 @@ impl Device {
         Ok(Region::new(name, rkey, memory, self.owner))
     }
 
+    /// Registers the memory of a receive queue. Returns its key and its memory.
+    pub(crate) fn register_queue(
+        &self,
+        name: &str,
+        size_bytes: u64,
+    ) -> Result<(u32, RegionMemory)> {
+        let options = RegionOptions::new(Rights::SEND);
+        let (rkey, seal, memory) = self.register(name, size_bytes, options)?;
+        let mut holdings = self.holdings.borrow_mut();
+        holdings.registered(name, (rkey, seal), size_bytes, options, None);
+        Ok((rkey, memory))
+    }
+
     /// Requests a new region from the daemon. Returns its key, the key's token and its memory.
-    pub(crate) fn register(
+    fn register(
         &self,
         name: &str,
         size_bytes: u64,
@@ -629,20 +521,6 @@ impl Device {
         }
     }
 
-    /// Registers a queue for messages from this and other nodes, under a name that is unique on the
-    /// node (1 to 32 bytes). It stays registered until the device is dropped. It is one of the
-    /// session's 64 regions.
-    ///
-    /// `capacity_bytes` limits the messages that wait together. It is a multiple of 8,
-    /// [`RECEIVE_QUEUE_BYTES_MIN`](crate::RECEIVE_QUEUE_BYTES_MIN) to 1 GiB less 128 bytes. Each
-    /// message takes 32 bytes more than its length, rounded up to a multiple of 8.
-    ///
-    /// # Errors
-    /// As [`Device::register_region`].
-    pub fn receive_queue(&self, name: &str, capacity_bytes: u64) -> Result<ReceiveQueue<'_>> {
-        ReceiveQueue::open(self, name, capacity_bytes)
-    }
-
     /// Deletes a durable region of this user with its contents, and frees its name and its space in
     /// the journal. Returns after the deletion is on disk. If the region is registered through this
     /// device, it is an ordinary region from then on.
@@ -656,56 +534,8 @@ impl Device {
         Ok(())
     }
 
-    /// Opens a verb queue with room for [`VERBS_DEPTH`](crate::VERBS_DEPTH) verbs in flight. A
-    /// device may have several. Each has completions of its own, and verbs that wait for an
-    /// unreachable node do not hold up those of another queue. The queues of a device together have
-    /// at most 512 verbs in flight at other nodes, and one of several at most 256. Further verbs
-    /// wait in their queues.
-    ///
-    /// # Errors
-    /// [`Error::Refused`] if the session has as many pipes as the configuration allows: a queue is
-    /// two pipes. [`Error::DaemonGone`], [`Error::Deadline`], [`Error::System`].
-    pub fn verbs(&self) -> Result<Verbs<'_>> {
-        self.verbs_with_depth(crate::VERBS_DEPTH)
-    }
-
-    /// As [`Device::verbs`], with room for `depth` verbs in flight, 1 to
-    /// [`VERBS_DEPTH_MAX`](crate::VERBS_DEPTH_MAX).
-    ///
-    /// # Errors
-    /// As [`Device::verbs`]. [`Error::Invalid`] for another depth.
-    pub fn verbs_with_depth(&self, depth: u32) -> Result<Verbs<'_>> {
-        Verbs::open(self, depth)
-    }
-
-    /// Joins the group `name` as a new incarnation, or founds it with others if
-    /// [`GroupOptions::founders`] is set. The name is 1 to 30 ASCII letters, digits, `-`, `_` and
-    /// `.`. Returns at once. The first [`GroupEvent::View`](crate::GroupEvent::View) reports that
-    /// this member is in the group.
-    ///
-    /// The device finds members by the name of their receive queues, `g.NAME`, first at the node's
-    /// neighbors. The group has a verb queue of its own.
-    ///
-    /// # Errors
-    /// - [`Error::Refused`] if an application of this node is in the group already (the name is
-    ///   taken).
-    /// - [`Error::Invalid`] for an invalid name or invalid options, and for more than
-    ///   [`GROUPS_MAX`](crate::GROUPS_MAX) groups.
-    /// - Otherwise as [`Device::receive_queue`].
-    pub fn group(&self, name: &str, options: GroupOptions) -> Result<Group<'_>> {
-        GroupBuilder::take(self, name, options)?.join()
-    }
-
-    /// Takes a seat in the group `name`. All its members start the group together and know each
-    /// other's contacts: see [`GroupBuilder::begin`]. Otherwise as [`Device::group`].
-    ///
-    /// # Errors
-    /// As [`Device::group`].
-    pub fn group_builder(&self, name: &str, options: GroupOptions) -> Result<GroupBuilder<'_>> {
-        GroupBuilder::take(self, name, options)
-    }
-
-    /// Registers one more group. Returns its place, or `None` if there are [`GROUPS_MAX`].
+    /// Registers one more group. Returns its place, or `None` if the device has as many as a
+    /// session has notices.
     pub(crate) fn enroll_group(&self) -> Option<usize> {
         let mut groups = self.groups.borrow_mut();
         let place = groups.iter().position(|is_taken| !is_taken)?;
@@ -718,14 +548,14 @@ impl Device {
         self.groups.borrow_mut()[place] = false;
     }
 
-    pub(crate) fn has_groups(&self) -> bool {
+    fn has_groups(&self) -> bool {
         self.groups.borrow().contains(&true)
     }
 
     /// Replaces the group's notice, which the daemon reads when it looks. No system call.
     pub(crate) fn publish_group_notice(&self, place: usize, notice: &[u64; NOTICE_WORDS]) {
         if self.is_own() {
-            self.session.borrow_mut().waiter.set_notice(place, notice);
+            self.session.borrow_mut().set_notice(place, notice);
         }
     }
 
@@ -774,9 +604,7 @@ impl Device {
             Ok(opened)
         })?;
         let receives = matches!(kind, PipeKind::Rx | PipeKind::RxTx | PipeKind::RxBytes);
-        self.session
-            .borrow_mut()
-            .set_receives(opened.id, receives)?;
+        self.session.borrow_mut().opened(opened.id, receives)?;
         self.holdings
             .borrow_mut()
             .opened(&opened, kind, capacity_bytes, port, completions);
@@ -788,11 +616,7 @@ impl Device {
         if !self.is_own() {
             return;
         }
-        {
-            let mut session = self.session.borrow_mut();
-            session.waiter.forget(pipe);
-            session.receives[pipe as usize] = false;
-        }
+        self.session.borrow_mut().closed(pipe);
         self.holdings.borrow_mut().closed(pipe);
         let mut client = self.client.borrow_mut();
         if !client.is_gone() {
@@ -863,12 +687,12 @@ impl Device {
     }
 
     /// The daemon is back: all later requests go to it.
-    pub(crate) fn changed(&self, client: Client, session: Session, number: u64) -> Result<()> {
+    fn changed(&self, client: Client, session: Session, number: u64) -> Result<()> {
         {
             let (client_before, session_before) = (self.client.borrow(), self.session.borrow());
             self.readiness.follow(
-                [session_before.woken.as_fd(), client_before.fd()],
-                [session.woken.as_fd(), client.fd()],
+                [session_before.woken(), client_before.fd()],
+                [session.woken(), client.fd()],
             )?;
         }
         let timeout = self.client.borrow().request_timeout();
@@ -880,8 +704,8 @@ impl Device {
     }
 
     /// Has [`Device::next_rx_pipe`] name a pipe as if it had news.
-    pub(crate) fn name_as_ready(&self, pipe: u32) {
-        self.session.borrow_mut().waiter.make_ready(pipe);
+    fn name_as_ready(&self, pipe: u32) {
+        self.session.borrow_mut().make_ready(pipe);
     }
 
     /// Returns the number of doorbells that this device has rung. Posting in
@@ -895,13 +719,13 @@ impl Device {
     pub(crate) fn ring(&self, pipe: u32) -> Result<()> {
         self.check_own()?;
         self.doorbells.set(self.doorbells.get() + 1);
-        let rung = self.session.borrow_mut().waiter.ring(pipe);
-        self.wake_lane(rung.map_err(broken)?)
+        let sleeps = self.session.borrow_mut().ring(pipe)?;
+        self.wake_lane(sleeps)
     }
 
     fn wake_lane(&self, sleeps: bool) -> Result<()> {
         if sleeps {
-            let woken = self.session.borrow().lane_wake.notify();
+            let woken = self.session.borrow().wake_lane();
             woken.map_err(|error| self.wake_failed("wake the lane", error))?;
         }
         Ok(())
@@ -909,7 +733,7 @@ impl Device {
 
     /// Records that the lane was not notified of freed memory. This matters only before a sleep.
     pub(crate) fn owe_doorbell(&self, pipe: u32) {
-        self.session.borrow_mut().waiter.owe_doorbell(pipe);
+        self.session.borrow_mut().owe_doorbell(pipe);
     }
 
     /// The wake-up's other end goes with the daemon, be it a moment before the socket does.
@@ -924,8 +748,8 @@ impl Device {
 
     fn pay_doorbells(&self) -> Result<()> {
         loop {
-            let paid = self.session.borrow_mut().waiter.pay_doorbell();
-            let Some(sleeps) = paid.map_err(broken)? else {
+            let paid = self.session.borrow_mut().pay_doorbell()?;
+            let Some(sleeps) = paid else {
                 return Ok(());
             };
             self.wake_lane(sleeps)?;
@@ -934,13 +758,7 @@ impl Device {
 
     fn take_ready(&self) -> Result<Option<PipeId>> {
         self.check_own()?;
-        let session = &mut *self.session.borrow_mut();
-        while let Some(pipe) = session.waiter.next_ready().map_err(broken)? {
-            if session.receives[pipe as usize] {
-                return Ok(Some(PipeId(pipe)));
-            }
-        }
-        Ok(None)
+        self.session.borrow_mut().next_ready()
     }
 
     /// As [`Device::check_connection_if_due`], and finds a daemon that was gone again.
@@ -975,7 +793,7 @@ impl Device {
         loop {
             // Order: raise the flag, look once more, sleep. The daemon sees the flag if it notifies
             // after that look.
-            let may_sleep = self.prepare_sleep()?;
+            let may_sleep = self.session.borrow_mut().prepare_sleep()?;
             let ended = match attempt(Stage::BeforeSleep) {
                 Ok(false) if deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
                     Some(Err(Error::Deadline { what }))
@@ -988,7 +806,7 @@ impl Device {
                 None if may_sleep => self.sleep(deadline),
                 _ => Ok(()),
             };
-            self.session.borrow_mut().waiter.cancel_sleep();
+            self.session.borrow_mut().cancel_sleep();
             if self.armed.replace(false) {
                 self.call()?;
             }
@@ -1021,20 +839,11 @@ impl Device {
         }
     }
 
-    /// Announces that this side is about to sleep. Returns `false` if there is news already.
-    fn prepare_sleep(&self) -> Result<bool> {
-        let prepared = self.session.borrow_mut().waiter.prepare_sleep();
-        prepared.map_err(broken)
-    }
-
     fn sleep(&self, deadline: Option<Instant>) -> Result<()> {
         let [woken, daemon] = {
             let (client, session) = (self.client.borrow(), self.session.borrow());
             wait::poll(
-                &mut [
-                    (session.woken.as_fd(), PollFlags::POLLIN),
-                    (client.fd(), HANG_UP),
-                ],
+                &mut [(session.woken(), PollFlags::POLLIN), (client.fd(), HANG_UP)],
                 deadline,
             )?
         };
@@ -1042,7 +851,7 @@ impl Device {
             self.check_daemon()?;
         }
         if !woken.is_empty() {
-            let drained = self.session.borrow().woken.drain();
+            let drained = self.session.borrow().drain();
             drained.map_err(|error| self.wake_failed("take a wake-up", error))?;
         }
         Ok(())
@@ -1071,60 +880,3 @@ const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<Device>();
 };
-
-const fn direction(kind: PipeKind) -> Direction {
-    match kind {
-        PipeKind::Rx | PipeKind::VerbComplete => Direction::Rx,
-        PipeKind::Tx | PipeKind::VerbSubmit => Direction::Tx,
-        PipeKind::RxTx => Direction::RxTx,
-        PipeKind::RxBytes => Direction::RxBytes,
-    }
-}
-
-/// Maps a pipe that was requested.
-pub(crate) fn opened_pipe(
-    reply: &Reply,
-    fds: Vec<OwnedFd>,
-    kind: PipeKind,
-    capacity_bytes: u64,
-) -> Result<Opened> {
-    let Reply::Pipe {
-        pipe: id,
-        page_bytes,
-        frame_bytes_max,
-        link_ethertype,
-    } = *reply
-    else {
-        return Err(unexpected("OpenPipe", reply));
-    };
-    let memory =
-        PipeMemory::open(take_fds(fds)?, direction(kind), capacity_bytes).map_err(foreign)?;
-    Ok(Opened {
-        id,
-        memory,
-        page_bytes,
-        frame_bytes_max,
-        link_ethertype,
-    })
-}
-
-pub(crate) fn take_fds<const N: usize>(fds: Vec<OwnedFd>) -> Result<[OwnedFd; N]> {
-    fds.try_into().map_err(|fds: Vec<OwnedFd>| {
-        Error::Unintelligible(format!("{} descriptors arrived, expected {N}", fds.len()))
-    })
-}
-
-pub(crate) fn foreign(error: PipeError) -> Error {
-    match error {
-        PipeError::System { what, source, .. } => Error::System {
-            what,
-            cause: source,
-        },
-        error @ PipeError::Layout { .. } => Error::Layout(error),
-        error => Error::Unintelligible(error.to_string()),
-    }
-}
-
-pub(crate) fn broken(violation: Violation) -> Error {
-    Error::Unintelligible(violation.to_string())
-}
