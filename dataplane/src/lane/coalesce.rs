@@ -96,7 +96,7 @@ impl Lane {
             has_link: ports().any(|slot| slot.link),
             work,
             received,
-            sources: self.core.sources.len(),
+            sources: self.core.sources.sessions(),
             paced: self.core.paced.len(),
         };
         if !round.may_coalesce() {

@@ -153,7 +153,6 @@ impl Lane {
         let slot = core.pipes.insert(pipe);
         // Capacity for every pipe in advance, so that the packet path never allocates.
         core.touched.reserve(core.pipes.len());
-        core.sources.reserve(core.pipes.len());
         core.paced.reserve(core.pipes.len());
         if let Some(owner) = core.sessions.get_mut(session) {
             let number = number as usize;
@@ -161,6 +160,7 @@ impl Lane {
                 owner.pipes.resize(number + 1, None);
             }
             owner.pipes[number] = Some(slot);
+            core.sources.reserve(session, owner.pipes.len());
             owner.queues += usize::from(kind == PipeKind::VerbComplete);
         }
         if let Some(partner) = partner {

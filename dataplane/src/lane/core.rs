@@ -5,7 +5,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BinaryHeap, VecDeque},
+    collections::{BTreeMap, BinaryHeap},
     hash::{BuildHasher, RandomState},
     time::Instant,
 };
@@ -31,7 +31,9 @@ use super::{
     outbox::Outbox,
     paths::Watchers,
     pending::PendingTable,
-    refusal, stamp,
+    refusal,
+    sources::Sources,
+    stamp,
     table::{LanePipe, LaneSession},
 };
 use crate::{flow::payload::udp_payload, slots::Slots, verb::VerbEngine};
@@ -51,9 +53,8 @@ pub struct Core {
     pub receivers: Vec<usize>,
     /// An application was woken since the core was offered to it.
     pub woke: bool,
-    /// Slots of pipes to take packets from, in turn. The capacity grows when a pipe is opened,
-    /// never with a packet.
-    pub sources: VecDeque<usize>,
+    /// The pipes to take packets and verbs from.
+    pub sources: Sources,
     /// The hot set: pipes to check without a doorbell.
     pub hot_set: HotSet,
     /// The durable ones among the regions of this lane, if it keeps a journal.
@@ -250,7 +251,7 @@ impl Core {
             && !pipe.queued
         {
             pipe.queued = true;
-            self.sources.push_back(slot);
+            self.sources.push(pipe.session, slot);
         }
     }
 

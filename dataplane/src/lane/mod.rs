@@ -38,6 +38,7 @@ mod refusal;
 mod release;
 mod round_trips;
 mod snapshot;
+mod sources;
 mod stamp;
 mod table;
 mod tap;
@@ -242,7 +243,7 @@ impl Lane {
             touched: Vec::new(),
             receivers: Vec::new(),
             woke: false,
-            sources: std::collections::VecDeque::new(),
+            sources: sources::Sources::default(),
             hot_set: hot_set::HotSet::new(),
             durable: journal.map(|(journal, recovered)| Durable::new(journal, recovered)),
             closed: false,
@@ -340,7 +341,10 @@ impl Lane {
         self.core.publish();
         work += self.take_doorbells();
         self.core.poll_hot_set();
-        let (moved, waits_for_port) = self.serve_sources();
+        if work > 0 {
+            self.core.sources.on_news();
+        }
+        let (moved, waits) = self.serve_sources();
         work += moved + usize::from(self.leaving.is_some());
         if let Some(durable) = &mut self.core.durable {
             durable.submit();
@@ -355,6 +359,7 @@ impl Lane {
         self.core.outbox.flush();
         self.loops += 1;
         if work > 0 {
+            self.core.sources.on_news();
             self.busy_loops += 1;
             let took = self.core.now.elapsed();
             self.longest_round = self.longest_round.max(took);
@@ -362,7 +367,7 @@ impl Lane {
         }
         if !self.stopping {
             self.coalesce(work, received);
-            self.end_round(work, waits_for_port);
+            self.end_round(work, waits);
         }
     }
 

@@ -117,7 +117,7 @@ impl Lane {
         unbound
     }
 
-    /// Returns whether it was a verb pipe.
+    /// Returns whether it searched the verbs in flight, which is the work of a round.
     fn release_pipe(&mut self, slot: usize, released: &mut Released) -> bool {
         self.collect_refusals(slot);
         self.untap(slot);
@@ -129,14 +129,13 @@ impl Lane {
             PipeKind::VerbSubmit => pipe.completions,
             _ => None,
         };
-        if let Some(queue) = queue {
-            released.verbs += self.disown_verbs(queue);
-        }
+        let disowned = queue.map_or(0, |queue| self.disown_verbs(queue));
+        released.verbs += disowned;
         let Some(pipe) = self.core.pipes.remove(slot) else {
             return false;
         };
         self.core.touched.retain(|&touched| touched != slot);
-        self.core.sources.retain(|&source| source != slot);
+        self.core.sources.remove(pipe.session, slot);
         self.core.hot_set.remove(slot);
         self.core.end_pacing(slot, true);
         if let Some(owner) = self.core.sessions.get_mut(pipe.session)
@@ -148,7 +147,7 @@ impl Lane {
             self.core.unpair(pipe.session, slot);
         }
         released.pipes.push(pipe.nic);
-        queue.is_some()
+        disowned > 0
     }
 
     /// Detaches the in-flight verbs from the queue with the completion pipe in slot `queue`, and

@@ -25,6 +25,7 @@ use covalent_api::{
 };
 use covalent_pipe::{
     Direction, PagePolicy, PipeMemory, PipeSpec,
+    app::TxPipe,
     event::EventFd,
     nic::NicPipe,
     region::RegionMemory,
@@ -256,24 +257,23 @@ impl Stage {
     }
 
     fn attach(&mut self, session: u64) {
+        self.attach_with(session, 8);
+    }
+
+    fn attach_with(&mut self, session: u64, slots: u32) {
         let (to_application, application) = EventFd::one_way().unwrap();
         self.applications.push(application);
         self.done(Command::Attach(Box::new(NewSession {
             session,
             uid: 0,
             commands: true,
-            rings: NicSession::new(SessionMemory::create(8).unwrap()),
+            rings: NicSession::new(SessionMemory::create(slots).unwrap()),
             to_application,
             to_lane: EventFd::new().unwrap(),
         })));
     }
 
     fn pipe(session: u64, pipe: u32, port: Option<u16>) -> Command {
-        let spec = PipeSpec {
-            direction: Direction::Rx,
-            capacity_bytes: PIPE_BYTES,
-            pages: PagePolicy::Never,
-        };
         Command::OpenPipe(Box::new(NewPipe {
             session,
             pipe,
@@ -282,8 +282,33 @@ impl Stage {
             partner: None,
             capacity_bytes: PIPE_BYTES,
             page_bytes: 4096,
-            nic: NicPipe::new(PipeMemory::create(&spec).unwrap()),
+            nic: NicPipe::new(memory(Direction::Rx)),
         }))
+    }
+
+    /// Opens a verb queue: the pipe `pipe` for completions and the next one for verbs. Returns the
+    /// application's end of the latter.
+    fn open_queue(&mut self, session: u64, pipe: u32) -> TxPipe {
+        let open = |pipe, kind, partner, memory| {
+            Command::OpenPipe(Box::new(NewPipe {
+                session,
+                pipe,
+                kind,
+                port: None,
+                partner,
+                capacity_bytes: PIPE_BYTES,
+                page_bytes: 4096,
+                nic: NicPipe::new(memory),
+            }))
+        };
+        let completions = memory(Direction::Rx);
+        self.done(open(pipe, PipeKind::VerbComplete, None, completions));
+        let submissions = memory(Direction::Tx);
+        let fds = submissions.fds().map(|fd| fd.try_clone_to_owned().unwrap());
+        let application = PipeMemory::open(fds, Direction::Tx, PIPE_BYTES).unwrap();
+        let submit = open(pipe + 1, PipeKind::VerbSubmit, Some(pipe), submissions);
+        self.done(submit);
+        TxPipe::new(application).unwrap()
     }
 
     fn bind_all(&mut self, pipe: u32) {
@@ -326,6 +351,15 @@ impl Stage {
             removed: Vec::new(),
         })
     }
+}
+
+fn memory(direction: Direction) -> PipeMemory {
+    let spec = PipeSpec {
+        direction,
+        capacity_bytes: PIPE_BYTES,
+        pages: PagePolicy::Never,
+    };
+    PipeMemory::create(&spec).unwrap()
 }
 
 fn port(config: &Config, at: usize, changes: &Arc<AtomicUsize>) -> NewPort {
@@ -476,4 +510,52 @@ fn configurations(stage: &mut Stage) {
         ports: vec![reopened],
     });
     assert!(back.rounds > usize::from(RULES) / 64, "{}", back.rounds);
+}
+
+/// An application gets no more of a round with many queues than with one.
+#[test]
+fn the_queues_of_a_session_share_the_quota_of_one() {
+    const QUEUES: u32 = 16;
+    const VERBS: u64 = 64;
+    let mut stage = Stage::new();
+    stage.attach_with(1, (2 * QUEUES + 1).next_power_of_two());
+    let mut queues: Vec<_> = (0..QUEUES)
+        .map(|queue| stage.open_queue(1, 2 * queue))
+        .collect();
+    for queue in &mut queues {
+        for _ in 0..VERBS {
+            // Too short for a verb, and so its end is certain.
+            queue.send(&[1; 20]).unwrap();
+        }
+        queue.publish();
+    }
+    for queue in 0..QUEUES {
+        let slot = stage.lane.core.pipe_slot(1, 2 * queue + 1).unwrap();
+        stage.lane.core.queue_source(slot);
+    }
+    let burst = stage.lane.settings.burst as u64;
+    let before = stage.lane.core.submitted;
+    let mut rounds = 0;
+    while stage.lane.core.submitted < before + u64::from(QUEUES) * VERBS {
+        let then = stage.lane.core.submitted;
+        stage.lane.round();
+        let taken = stage.lane.core.submitted - then;
+        assert!(taken <= burst, "{taken} verbs in one round");
+        rounds += 1;
+        assert!(rounds < 1000, "the verbs are not taken");
+    }
+}
+
+/// Other commands wait until a session is released.
+#[test]
+fn a_session_of_many_idle_queues_is_released_in_few_rounds() {
+    const QUEUES: u32 = 100;
+    let mut stage = Stage::new();
+    stage.attach_with(1, (2 * QUEUES + 1).next_power_of_two());
+    let queues: Vec<_> = (0..QUEUES)
+        .map(|queue| stage.open_queue(1, 2 * queue))
+        .collect();
+    let released = stage.done(Command::Detach { session: 1 });
+    assert!(released.rounds < 10, "{} rounds", released.rounds);
+    drop(queues);
 }

@@ -71,8 +71,8 @@ impl Lane {
         self.core.queue_source(slot);
     }
 
-    /// Serves every pipe with packets to take, in turn, each up to its quota. Returns the number of
-    /// packets, and whether a pipe waits for space in a port.
+    /// Serves the pipes with packets or verbs to take, in turn, each up to its quota. Returns the
+    /// number of packets and verbs, and whether a pipe waits for space in a port or for its turn.
     pub(super) fn serve_sources(&mut self) -> (usize, bool) {
         let mut moved = 0;
         let mut waits = false;
@@ -81,47 +81,64 @@ impl Lane {
         }
         let takes_verbs = self.leaving.is_none();
         self.core.resume_paced();
-        for _ in 0..self.core.sources.len() {
-            let Some(slot) = self.core.sources.pop_front() else {
+        for _ in 0..self.core.sources.sessions() {
+            let Some((session, count)) = self.core.sources.begin_turn() else {
                 break;
             };
-            let Some(pipe) = self.core.pipes.get_mut(slot) else {
-                continue;
-            };
-            let session = pipe.session;
-            if self
-                .core
-                .sessions
-                .get(session)
-                .is_none_or(|session| session.ignored)
+            // A quota per session, so that one with many queues does not delay the others.
+            let mut verbs_left = if takes_verbs { self.settings.burst } else { 0 };
+            let mut looked_at = 0;
+            while looked_at < count
+                && let Some(slot) = self.core.sources.next()
             {
-                pipe.queued = false;
-                continue;
-            }
-            let (count, served) = match pipe.kind {
-                PipeKind::VerbSubmit if takes_verbs => self.serve_verbs(slot),
-                PipeKind::VerbSubmit => (0, Served::Blocked),
-                _ => self.serve_frames(slot),
-            };
-            moved += count;
-            waits |= served == Served::Full;
-            match served {
-                Served::Empty => {
-                    if let Some(pipe) = self.core.pipes.get_mut(slot) {
-                        pipe.queued = false;
-                        self.core.hot_set.add(slot);
+                looked_at += 1;
+                let (count, served) = self.serve_source(session, slot, &mut verbs_left);
+                moved += count;
+                waits |= served == Served::Full;
+                match served {
+                    Served::Empty => {}
+                    // It stays marked as queued, so that no doorbell queues it before its time.
+                    Served::Paced(until_ns) => self.core.paced.push(Reverse((until_ns, slot))),
+                    Served::More | Served::Full | Served::Blocked => {
+                        self.core.sources.push(session, slot);
                     }
                 }
-                // It stays marked as queued, so that no doorbell queues it before its time.
-                Served::Paced(until_ns) => self.core.paced.push(Reverse((until_ns, slot))),
-                Served::More | Served::Full | Served::Blocked => self.core.sources.push_back(slot),
+            }
+            waits |= self.core.sources.end_turn(looked_at);
+        }
+        self.core.sources.end_round();
+        (moved, waits)
+    }
+
+    /// Serves one pipe. `verbs_left` are the verbs that its session may still submit in this round.
+    fn serve_source(
+        &mut self,
+        session: usize,
+        slot: usize,
+        verbs_left: &mut usize,
+    ) -> (usize, Served) {
+        let Some(pipe) = self.core.pipes.get_mut(slot) else {
+            return (0, Served::Empty);
+        };
+        let owner = self.core.sessions.get(session);
+        if owner.is_none_or(|session| session.ignored) {
+            pipe.queued = false;
+            return (0, Served::Empty);
+        }
+        let (count, served) = match pipe.kind {
+            PipeKind::VerbSubmit => self.serve_verbs(slot, *verbs_left),
+            _ => self.serve_frames(slot),
+        };
+        if let Some(pipe) = self.core.pipes.get_mut(slot) {
+            if pipe.kind == PipeKind::VerbSubmit {
+                *verbs_left -= count;
+            }
+            if served == Served::Empty {
+                pipe.queued = false;
+                self.core.hot_set.add(slot);
             }
         }
-        // The first pipe may take all space of a port, so the next round begins with the next pipe.
-        if self.core.sources.len() > 1 {
-            self.core.sources.rotate_left(1);
-        }
-        (moved, waits)
+        (count, served)
     }
 
     fn serve_frames(&mut self, slot: usize) -> (usize, Served) {
@@ -274,7 +291,7 @@ impl Core {
             && until_ns <= now_ns
         {
             self.paced.pop();
-            self.sources.push_back(slot);
+            self.resume(slot);
         }
     }
 
@@ -284,7 +301,13 @@ impl Core {
         let waiting = self.paced.len();
         self.paced.retain(|&Reverse((_, paced))| paced != slot);
         if self.paced.len() < waiting && !goes {
-            self.sources.push_back(slot);
+            self.resume(slot);
+        }
+    }
+
+    fn resume(&mut self, slot: usize) {
+        if let Some(pipe) = self.pipes.get(slot) {
+            self.sources.push(pipe.session, slot);
         }
     }
 }

@@ -37,11 +37,12 @@ const MEETING_TICKS: u32 = 4;
 const OUTSTANDING_PER_SESSION: usize = TRANSACTIONS_MAX / 4;
 
 impl Lane {
-    /// Takes verbs out of the submit pipe in `slot`, as long as their completions are sure to fit.
-    pub(super) fn serve_verbs(&mut self, slot: usize) -> (usize, Served) {
+    /// Takes at most `quota` verbs out of the submit pipe in `slot`, as long as their completions are
+    /// sure to fit. Of a quota of 0, whether there are any is not looked at.
+    pub(super) fn serve_verbs(&mut self, slot: usize, quota: usize) -> (usize, Served) {
         let mut taken = 0;
         loop {
-            if taken == self.settings.burst {
+            if taken == quota {
                 return (taken, self.finish_submits(slot, taken, Served::More));
             }
             let served = match self.take_verb(slot) {
