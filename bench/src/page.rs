@@ -6,8 +6,9 @@ use anyhow::{Context, Result};
 
 use crate::{
     arguments::Page,
-    atomics, exchanges, failover, instructions, latency, loss, multicast, opening, perftest,
-    plot_files, rate,
+    atomics, exchanges, failover, instructions,
+    kept::{Kept as _, maker},
+    latency, loss, multicast, opening, perftest, plot_files, rate,
     report::{on_page, section, section_of},
     restart, streams, system_calls, telemetry,
 };

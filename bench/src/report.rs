@@ -222,8 +222,8 @@ impl<S: Suite> Report<S> {
     }
 }
 
-/// Builds the section from the result in the folder `place`, and writes its plots to the plot folder
-/// of `page`. The section states if there is no result.
+/// Builds the section from the result in the folder `place`, and writes its plots to the plot
+/// folder of `page`. The section states if there is no result.
 ///
 /// # Errors
 /// A result or a plot is unreadable or cannot be written.

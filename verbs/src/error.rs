@@ -151,8 +151,8 @@ pub enum Error {
          and a durable one exists again once its owner has registered it"
     )]
     PeerRestarted,
-    /// The other node's reply is none that the verb can have: that node is faulty, or lies. The verb
-    /// was executed at most once, and it is unknown whether it was.
+    /// The other node's reply is none that the verb can have: that node is faulty, or lies. The
+    /// verb was executed at most once, and it is unknown whether it was.
     #[error(
         "the other node sent a reply that the verb cannot have, so it is unknown whether the verb \
          was executed; it was executed at most once. Check the version and the memory of that node"

@@ -27,7 +27,7 @@ impl InDoubtId {
         Self(doubt::InDoubtId::from_bytes(bytes))
     }
 
-    /// The id that the daemon sent for a verb. `note` tells how the reply to it is to be read.
+    /// The id that the daemon sent for a verb. `note` is how to read the reply to it.
     pub(crate) const fn new(mut id: doubt::InDoubtId, note: u8) -> Self {
         id.note = note;
         Self(id)

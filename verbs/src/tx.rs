@@ -218,13 +218,11 @@ impl<'d> TxPipe<'d> {
         } else {
             Ok(())
         };
-        if !self.device.reconnects() {
-            return shown;
-        }
         // Check here: an application that only sends would otherwise detect a lost daemon only when
         // the pipe is full.
         match shown.and_then(|()| self.device.check_connection_if_due()) {
-            Ok(()) => self.follow(),
+            Ok(()) if self.device.reconnects() => self.follow(),
+            Ok(()) => Ok(()),
             Err(error) => self.survive(error),
         }
     }

@@ -161,7 +161,7 @@ mod tests {
         let place = tempfile::tempdir().expect("a directory");
         let folder = place.path().join("a/b");
         let path = results().write_to(&folder).expect("written");
-        assert_eq!(path, folder.join("idle-7.json"));
+        assert_eq!(path, folder.join("idle.json"));
         let read = Results::read_from(&folder).expect("read").expect("there");
         assert_eq!(read, results());
         assert!(!read.line().expect("JSON").contains('\n'));

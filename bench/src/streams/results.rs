@@ -1,8 +1,6 @@
 //! The figures and their part of the page.
 
-use std::path::Path;
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -240,8 +238,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::report::ours_held;
-    use crate::streams::session::example::with_sweeps;
+    use crate::{kept::Kept as _, report::ours_held, streams::session::example::with_sweeps};
 
     #[test]
     fn ours_held_only_if_it_took_part_and_never_failed() {

@@ -25,16 +25,19 @@ use tracing::{debug, warn};
 use super::uses::{Uses, serve_request};
 use crate::{
     clients::{Bounds, Client, Door, Place, Places, Principal},
-    http::{Arrival, Names},
+    http::{Arrival, Names, Seat, Seats},
 };
 
-/// Maximum number of concurrent connections; further ones are closed at once. Other users cannot
-/// fill the slots reserved for root and the node's user.
+/// Maximum number of concurrent connections to the socket; further ones are closed at once. Other
+/// users cannot fill the slots reserved for root and the node's user.
 pub const CONNECTIONS: Bounds = Bounds {
     all: 32,
     strangers: 24,
     each: 8,
 };
+
+/// The same over the address. When all are taken, an unused connection is closed for the next one.
+const CONNECTIONS_OF_ADDRESS: usize = 8;
 
 /// Maximum number of requests in flight on all connections together. Each keeps a reply in memory
 /// until its reader has received it.
@@ -96,7 +99,9 @@ pub async fn serve(
     names: Names,
     router: Router,
 ) {
-    let of_address = Places::new(CONNECTIONS);
+    let seats = Seats::new(CONNECTIONS_OF_ADDRESS);
+    // A connection that waits for a seat.
+    let mut waiting = None;
     let requests = Places::new(REQUESTS);
     // They end with this.
     let mut connections = JoinSet::new();
@@ -108,13 +113,24 @@ pub async fn serve(
             }
             Some(_) = connections.join_next() => continue,
             client = socket.next() => client.map(Accepted::Socket),
-            accepted = accept(address.as_ref()) => accepted.map(Accepted::Address),
+            accepted = accept(address.as_ref()), if waiting.is_none() => match accepted {
+                Ok(stream) => {
+                    waiting = Some(stream);
+                    continue;
+                }
+                Err(problem) => Err(problem),
+            },
+            seat = seats.take(), if waiting.is_some() => match waiting.take() {
+                Some(stream) => Ok(Accepted::Address(stream, seat)),
+                None => continue,
+            },
         };
-        let answers = |principal, arrival| Answers {
+        let answers = |principal, arrival, seat| Answers {
             router: router.clone(),
             requests: requests.clone(),
             principal,
             arrival,
+            seat,
         };
         match accepted {
             Ok(Accepted::Socket(Client {
@@ -123,19 +139,18 @@ pub async fn serve(
                 place,
             })) => match tokio::net::UnixStream::from_std(UnixStream::from(socket)) {
                 Ok(stream) => {
-                    connections.spawn(converse(stream, answers(principal, None), place));
+                    connections.spawn(converse(
+                        stream,
+                        answers(principal, None, None),
+                        Some(place),
+                    ));
                 }
                 Err(problem) => warn!("a connection for telemetry: {problem}"),
             },
-            Ok(Accepted::Address(stream)) => {
+            Ok(Accepted::Address(stream, seat)) => {
                 let arrival = Arrival::of(&stream, names.clone());
-                match of_address.take(Principal::Network) {
-                    Ok(place) => {
-                        let answers = answers(Principal::Network, Some(arrival));
-                        connections.spawn(converse(stream, answers, place));
-                    }
-                    Err(full) => debug!("a connection for telemetry: {full}"),
-                }
+                let answers = answers(Principal::Network, Some(arrival), Some(seat));
+                connections.spawn(converse(stream, answers, None));
             }
             Err(problem) => {
                 warn!("a connection for telemetry: {problem}");
@@ -148,7 +163,7 @@ pub async fn serve(
 
 enum Accepted {
     Socket(Client),
-    Address(tokio::net::TcpStream),
+    Address(tokio::net::TcpStream, Seat),
 }
 
 async fn accept(address: Option<&TcpListener>) -> io::Result<tokio::net::TcpStream> {
@@ -166,13 +181,22 @@ pub(super) struct Answers {
     pub principal: Principal,
     /// Its arrival address. `None` on the socket, where every name means this node.
     pub arrival: Option<Arrival>,
+    /// Its seat over the address.
+    pub seat: Option<Seat>,
 }
 
 async fn converse(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     answers: Answers,
-    _place: Place,
+    _place: Option<Place>,
 ) {
+    let wanted = answers.seat.as_ref().map(Seat::wanted);
+    let wanted = async {
+        match wanted {
+            Some(wanted) => wanted.await,
+            None => pending().await,
+        }
+    };
     let uses = Arc::new(Uses::default());
     let used = Arc::clone(&uses);
     let service = service_fn(move |request: hyper::Request<Incoming>| {
@@ -191,5 +215,6 @@ async fn converse(
             debug!("a connection for telemetry: {problem}");
         },
         reason = uses.idle() => debug!("a connection for telemetry: {reason}"),
+        () = wanted => debug!("a connection for telemetry is closed because it was idle"),
     }
 }

@@ -25,7 +25,10 @@ use tokio::time::{Instant, sleep, timeout};
 use tonic::{Status, codegen::Service};
 
 use super::serve::Answers;
-use crate::clients::Place;
+use crate::{
+    clients::Place,
+    http::{OpenRequest, Seat},
+};
 
 /// How long a client may take until its first request.
 const FIRST_REQUEST: Duration = Duration::from_secs(5);
@@ -40,6 +43,9 @@ const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// How long a reader may accept none of the data that waits for it. A pager in use is such a reader
 /// too.
 const STANDSTILL_MAX: Duration = Duration::from_secs(600);
+
+/// Beginning of the paths of reflection, of both versions.
+const REFLECTION: &str = "/grpc.reflection.";
 
 /// How often that is looked at.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -106,10 +112,11 @@ struct Use {
     uses: Arc<Uses>,
     number: u64,
     _place: Place,
+    _open_request: Option<OpenRequest>,
 }
 
 impl Use {
-    fn begin(uses: Arc<Uses>, place: Place) -> Self {
+    fn begin(uses: Arc<Uses>, place: Place, open_request: Option<OpenRequest>) -> Self {
         let mut open = uses.open();
         let number = open.next;
         open.next += 1;
@@ -119,6 +126,7 @@ impl Use {
             uses,
             number,
             _place: place,
+            _open_request: open_request,
         }
     }
 
@@ -153,7 +161,11 @@ pub(super) async fn serve_request(
             return Ok(status.into_http());
         }
     };
-    let used = Use::begin(uses, place);
+    // A stream of reflection waits for its client and may stay open for ever, so it is no use of
+    // the seat.
+    let is_use = !request.uri().path().starts_with(REFLECTION);
+    let seat = answers.seat.as_ref().filter(|_| is_use);
+    let used = Use::begin(uses, place, seat.map(Seat::begin_request));
     request.extensions_mut().insert(answers.principal);
     let Ok(answer) = timeout(ANSWER_MAX, answers.router.call(request)).await else {
         let status = Status::deadline_exceeded(format!(
@@ -214,7 +226,7 @@ mod tests {
         let overdue = |after| uses.open().overdue(Instant::now() + after);
         assert_eq!(overdue(FIRST_REQUEST / 2), None);
         assert_eq!(overdue(FIRST_REQUEST), Some("no request arrives"));
-        let used = Use::begin(Arc::clone(&uses), place());
+        let used = Use::begin(Arc::clone(&uses), place(), None);
         assert_eq!(overdue(2 * STANDSTILL_MAX), None, "it is our turn");
         used.waits_for_client(true);
         assert_eq!(overdue(STANDSTILL_MAX / 2), None);

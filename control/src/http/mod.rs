@@ -28,7 +28,8 @@ use tonic::codegen::Service;
 use tracing::{debug, error, warn};
 
 pub use self::names::{Arrival, Names};
-use self::seats::{Answer, Patient, Seat, Seats};
+use self::seats::{Answer, Patient};
+pub use self::seats::{OpenRequest, Seat, Seats};
 use crate::{
     counters::Counters,
     daemon::Daemon,

@@ -5,6 +5,7 @@ use std::{
     collections::BTreeMap,
     fs,
     io::Read,
+    net::TcpStream,
     os::unix::{fs::PermissionsExt, net::UnixStream},
     path::{Path, PathBuf},
     process::Command,
@@ -528,6 +529,25 @@ fn it_is_served_at_a_loopback_address_too_if_wanted() {
     let client = Client::at(&format!("http://{address}"));
     assert!(client.get(Filter::default()).is_ok());
     assert_eq!(Running::start().telemetry, None);
+}
+
+#[test]
+fn silent_connections_over_the_address_keep_no_client_out() {
+    let more = format!("grpc_listen = \"127.0.0.1:0\"\n{PCAP_PORT}");
+    let running = Running::start_with(&more);
+    let address = running.telemetry.expect("an address");
+    let silent: Vec<_> = (0..16)
+        .map(|_| TcpStream::connect(address).expect("it listens"))
+        .collect();
+    let began = Instant::now();
+    assert!(is_served(&format!("http://{address}")));
+    // They would lose their seats after five seconds anyway.
+    assert!(
+        began.elapsed() < Duration::from_secs(4),
+        "{:?}",
+        began.elapsed()
+    );
+    drop(silent);
 }
 
 #[test]

@@ -1,6 +1,5 @@
-//! The pipes to take from, in turn by session and then by pipe. A round looks at a bounded number of
-//! pipes of each session, so one with many pipes, which may all be unable to move, does not delay the
-//! others.
+//! The pipes to take from, in turn by session and then by pipe. A round looks at a bounded number
+//! of pipes of each session. So one with many pipes that cannot move does not delay the others.
 
 use std::collections::VecDeque;
 
@@ -87,8 +86,8 @@ impl Sources {
         self.sessions[self.serves?].pipes.pop_front()
     }
 
-    /// Ends the turn, in which so many pipes were looked at. Returns whether there are pipes at which
-    /// nobody looked since the last news.
+    /// Ends the turn, in which so many pipes were looked at. Returns whether there are pipes at
+    /// which the lane did not look since the last news.
     pub fn end_turn(&mut self, looked_at: usize) -> bool {
         let Some(session) = self.serves.take() else {
             return false;
@@ -102,8 +101,8 @@ impl Sources {
             (*news, *looks) = (self.news, 0);
         }
         *looks = looks.saturating_add(looked_at);
-        // If all had a turn, the next begins with the next pipe: the first one may take all space of
-        // a port.
+        // If all had a turn, the next begins with the next pipe: the first one may take all space
+        // of a port.
         if looked_at < PIPES_PER_TURN && pipes.len() > 1 {
             pipes.rotate_left(1);
         }

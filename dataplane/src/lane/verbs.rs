@@ -37,8 +37,8 @@ const MEETING_TICKS: u32 = 4;
 const OUTSTANDING_PER_SESSION: usize = TRANSACTIONS_MAX / 4;
 
 impl Lane {
-    /// Takes at most `quota` verbs out of the submit pipe in `slot`, as long as their completions are
-    /// sure to fit. Of a quota of 0, whether there are any is not looked at.
+    /// Takes at most `quota` verbs out of the submit pipe in `slot`, as long as their completions
+    /// are sure to fit. Does not look at the pipe if that is 0.
     pub(super) fn serve_verbs(&mut self, slot: usize, quota: usize) -> (usize, Served) {
         let mut taken = 0;
         loop {

@@ -12,10 +12,11 @@ use std::{
 };
 
 use rustix::{
-    fs::{FallocateFlags, FlockOperation, fallocate, flock},
+    fs::{FallocateFlags, fallocate},
     io::retry_on_intr,
 };
 
+use super::lock;
 use crate::{
     mapping::{Access, Mapping},
     sync::AtomicU64,
@@ -71,7 +72,7 @@ impl SharedFile {
         let bytes = words * size_of::<u64>();
         // Allocate the pages too: a missing page must be an error here, not a SIGBUS later.
         retry_on_intr(|| fallocate(&file, FallocateFlags::empty(), 0, bytes as u64))?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        lock::hold(&file)?;
         if let Some(group) = group {
             fchown(&file, None, Some(group))?;
         }

@@ -16,6 +16,7 @@ mod draft;
 mod file;
 mod labels;
 mod layout;
+mod lock;
 mod read;
 pub mod ring;
 mod snapshot;

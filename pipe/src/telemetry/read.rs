@@ -9,20 +9,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nix::libc;
-use rustix::{
-    fs::{FlockOperation, flock},
-    io::Errno,
-};
-
 use super::{
     layout::{
         ENDED, FamilyType, FieldKind, MAGIC, VERSION, family, field, head, slot, table, writer,
     },
+    lock,
     snapshot::{Family, Field, Object, Snapshot, Table, WriterSet},
     text,
 };
 use crate::sync::{Ordering, fence};
+use nix::libc;
 
 /// No file of ours is longer: a node of 256 lanes makes one of a third of that.
 const FILE_BYTES_MAX: u64 = 1 << 30;
@@ -110,19 +106,15 @@ impl CountersFile {
     /// # Errors
     /// The error of the system call.
     pub fn liveness(&self) -> Result<Liveness, ReadError> {
-        match flock(&self.file, FlockOperation::NonBlockingLockShared) {
-            Ok(()) => {
-                flock(&self.file, FlockOperation::Unlock).map_err(io::Error::from)?;
-                let state = Words::read(&self.file, 0, head::WORDS)?.word(head::STATE);
-                Ok(if state == ENDED {
-                    Liveness::Ended
-                } else {
-                    Liveness::Died
-                })
-            }
-            Err(Errno::WOULDBLOCK) => Ok(Liveness::Running),
-            Err(other) => Err(io::Error::from(other).into()),
+        if lock::is_held(&self.file)? {
+            return Ok(Liveness::Running);
         }
+        let state = Words::read(&self.file, 0, head::WORDS)?.word(head::STATE);
+        Ok(if state == ENDED {
+            Liveness::Ended
+        } else {
+            Liveness::Died
+        })
     }
 
     /// Reads everything, with each writer's data as one set. If a writer writes continuously, it

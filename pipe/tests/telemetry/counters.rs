@@ -207,7 +207,10 @@ fn a_file_is_whole_and_private_and_outlives_its_creator() {
     let old = CountersFile::open(&path).expect("it opens");
     assert_eq!(old.liveness().expect("known"), Liveness::Running);
 
-    // Without a word at the end it died.
+    // Without a word at the end it died, whatever locks another reader holds.
+    let other = fs::File::open(&path).expect("it opens");
+    rustix::fs::flock(&other, rustix::fs::FlockOperation::NonBlockingLockExclusive)
+        .expect("no process has it");
     drop((board, lane, host));
     let of_dead = old.read().expect("it is readable");
     assert_eq!(of_dead.liveness, Liveness::Died);

@@ -152,7 +152,10 @@ impl<T> Table<T> {
         };
         let object = entry.object.take().ok_or_else(|| closed(kind, handle))?;
         entry.generation = (generation + 1) & low_bits(GENERATION_BITS);
-        self.free.push(index as u32);
+        // An entry whose numbers are used up stays empty: an old handle would name its next object.
+        if entry.generation != 0 {
+            self.free.push(index as u32);
+        }
         Ok(object)
     }
 
@@ -184,6 +187,19 @@ const fn low_bits(count: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_number_of_later_objects_makes_an_old_handle_name_one() {
+        let mut table = Table::new(Kind::Pipe, 3);
+        let first = table.insert(0).ok();
+        let mut last = first;
+        for object in 1..=1 << GENERATION_BITS {
+            assert!(last.is_some_and(|last| table.remove(last).is_ok()));
+            last = table.insert(object).ok();
+            assert!(last.is_some() && last != first, "object {object}");
+        }
+        assert!(first.is_some_and(|first| table.get(first).is_err()));
+    }
 
     #[test]
     fn a_handle_names_its_object_until_it_is_closed_and_never_another() {

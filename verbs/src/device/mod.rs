@@ -771,7 +771,8 @@ impl Device {
     /// without a system call each time.
     pub(crate) fn check_connection_if_due(&self) -> Result<()> {
         let now = Instant::now();
-        if now >= self.next_connection_check.get() || self.is_away() {
+        let is_known_gone = self.is_away() || self.client.borrow().is_gone();
+        if now >= self.next_connection_check.get() || is_known_gone {
             self.check_daemon()
         } else {
             Ok(())

@@ -68,10 +68,16 @@ pub struct AsyncDevice {
 /// The device as Tokio watches it.
 struct Watched(Device);
 
-/// The same open descriptor as long as the device lives.
+/// The same open descriptor as long as the device lives. None in a forked process: what Tokio
+/// removes there when it drops the device is also removed in the parent, which shares the runtime's
+/// epoll.
 impl AsRawFd for Watched {
     fn as_raw_fd(&self) -> RawFd {
-        self.0.as_fd().as_raw_fd()
+        if self.0.is_own() {
+            self.0.as_fd().as_raw_fd()
+        } else {
+            -1
+        }
     }
 }
 

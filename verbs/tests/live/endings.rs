@@ -100,6 +100,25 @@ fn notices(what: &str, wait: impl FnOnce(&Device) -> Result<(), Error> + Send) {
     });
 }
 
+/// Not only once the pipe is full.
+#[test]
+fn a_program_that_only_sends_notices_the_daemons_end() {
+    let mut nodes = Nodes::start(&["p0"]);
+    let device = nodes.attach("b");
+    let mut pipe = device.tx_pipe(1 << 16, "p0").unwrap();
+    pipe.try_send(&[0x88; 64]).unwrap();
+    nodes.stop("b");
+    let sent = (0..100)
+        .take_while(|_| {
+            thread::sleep(Duration::from_millis(2));
+            pipe.try_send(&[0x88; 64]).is_ok()
+        })
+        .count();
+    assert!(sent < 10, "{sent} frames were sent to no daemon");
+    is_gone(pipe.try_send(&[0x88; 64]));
+    is_gone(pipe.publish());
+}
+
 #[test]
 fn calls_that_wait_notice_the_daemons_end() {
     notices("recv", |device| {
@@ -207,7 +226,10 @@ fn every_call_fails_after_the_daemons_end_and_none_blocks() {
     poll_until_gone("in-place recv", &mut || echo.try_recv().map(drop));
     poll_until_gone("poll_rx_pipe", &mut || device.try_next_rx_pipe().map(drop));
     poll_until_gone("send", &mut || tx.try_send(&[0; 64]));
-    poll_until_gone("reserve", &mut || tx.reserve(64).map(drop));
+    // Only once the pipe is full.
+    poll_until_gone("reserve", &mut || {
+        tx.reserve(64).map(|room| room.commit()).map(drop)
+    });
     poll_until_gone("poll_more_than", &mut || {
         bytes.try_recv_more_than(9).map(drop)
     });

@@ -5,16 +5,20 @@ use std::{
     io::{BufRead, BufReader, Read},
     path::PathBuf,
     process::{Command, Stdio},
+    time::Duration,
 };
 
-use covalent::{Client, Completion, Device, Error, Match, Mode, Rights, Target, Timeout, Verb};
+use covalent::{
+    Client, Completion, Device, Error, Match, Mode, Rights, Target, Timeout, Verb,
+    tokio::AsyncDevice,
+};
 use nix::{
     libc,
     sys::wait::{WaitStatus, waitpid},
     unistd::{ForkResult, fork},
 };
 
-use crate::nodes::{Nodes, eventually};
+use crate::nodes::{Nodes, PATIENCE, eventually};
 
 /// Where the role below finds its daemon.
 const SOCKET: &str = "COVALENT_TEST_SOCKET";
@@ -93,6 +97,43 @@ fn a_child_can_use_nothing_and_takes_nothing_when_it_drops_it() {
     assert_eq!(verbs.fetch_add(&remote, 0, 5, Timeout::FOREVER).unwrap(), 0);
     assert_eq!(region.load(0).unwrap(), 5);
     assert!(queue.try_recv().unwrap().is_none());
+}
+
+#[test]
+fn a_child_that_drops_a_device_of_tasks_leaves_its_parent_awake() {
+    let nodes = Nodes::start(&["p0"]);
+    let b = nodes.attach("b");
+    let mut from = b.tx_pipe(1 << 16, "p0").unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let mut a = Some(AsyncDevice::new(nodes.attach("a")).unwrap());
+        // SAFETY: as above.
+        match unsafe { fork() }.unwrap() {
+            ForkResult::Child => {
+                drop(a.take());
+                // SAFETY: ends this process at once.
+                unsafe { libc::_exit(0) }
+            }
+            ForkResult::Parent { child } => {
+                assert_eq!(waitpid(child, None).unwrap(), WaitStatus::Exited(child, 0));
+            }
+        }
+        let a = a.unwrap();
+        let mut pipe = a.rx_pipe(1 << 16).unwrap();
+        pipe.bind(&Match::Any).unwrap();
+        let send = async {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            from.try_send(&FRAME).unwrap();
+        };
+        let receive = async {
+            let batch = tokio::time::timeout(PATIENCE, a.recv(&mut pipe)).await;
+            batch.expect("the task is woken").unwrap().iter().count()
+        };
+        assert_eq!(tokio::join!(receive, send).0, 1);
+    });
 }
 
 /// Not a test: a process that attaches and forks. It and its child wait for the end of its input.
