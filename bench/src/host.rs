@@ -1,14 +1,11 @@
 //! The machine on which the figures were measured, needed to interpret them.
 
-use std::fs;
+use std::{fs, path::Path};
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    report::printed_command,
-    watch::{Watch, Watched},
-};
+use crate::watch::{Watch, Watched};
 
 /// The machine and its state at the start of the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -88,6 +85,16 @@ pub fn field(text: &str, name: &str) -> Option<String> {
         let (key, value) = line.split_once(':')?;
         (key.trim() == name).then(|| value.trim().to_owned())
     })
+}
+
+/// The command line, with the program's name alone instead of where it lay.
+pub fn printed_command(command: &[String]) -> String {
+    let program = command.first().map(|program| {
+        let name = Path::new(program).file_name();
+        name.map_or_else(|| program.clone(), |name| name.to_string_lossy().into())
+    });
+    let words = command.iter().skip(1);
+    words.fold(program.unwrap_or_default(), |line, word| line + " " + word)
 }
 
 #[cfg(test)]

@@ -5,7 +5,10 @@ use std::{fmt::Write as _, path::Path};
 use anyhow::Result;
 use serde::Deserialize;
 
-use crate::{host::Host, kept, report::printed_command};
+use crate::{
+    host::{Host, printed_command},
+    kept,
+};
 
 /// The name of results of this kind, and of their files.
 const NAME: &str = "instructions";

@@ -13,7 +13,10 @@ use covalent_dataplane::{
 use covalent_pipe::region::RegionMemory;
 use covalent_protocol::{FRAME_BYTES_MAX, Host, LinkState, Name, Node, NodeConfig};
 
-use crate::{latency::BURST, stop};
+use crate::stop;
+
+/// Frames that either side of a comparison moves at a time.
+pub const BURST: u32 = 64;
 
 /// The index of the one port.
 const PORT: u16 = 0;

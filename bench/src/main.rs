@@ -10,6 +10,7 @@ mod atomics;
 mod bare;
 mod beside;
 mod cell;
+mod command_line;
 mod cores;
 mod ends_with_this;
 mod exchanges;
@@ -17,6 +18,7 @@ mod failover;
 mod host;
 mod idle;
 mod instructions;
+mod interfaces;
 mod kept;
 mod lane_port;
 mod latency;
@@ -47,7 +49,8 @@ use std::{io::Write, process::ExitCode};
 use anyhow::{Result, bail};
 use clap::Parser;
 
-use arguments::{Action, Arguments, Output, Wire};
+use arguments::{Output, Wire};
+use command_line::{Action, Arguments};
 use stop::Stopped;
 
 fn main() -> ExitCode {

@@ -602,16 +602,6 @@ impl Description {
     }
 }
 
-/// The command line, with the program's name alone instead of where it lay.
-pub fn printed_command(command: &[String]) -> String {
-    let program = command.first().map(|program| {
-        let name = Path::new(program).file_name();
-        name.map_or_else(|| program.clone(), |name| name.to_string_lossy().into())
-    });
-    let words = command.iter().skip(1);
-    words.fold(program.unwrap_or_default(), |line, word| line + " " + word)
-}
-
 /// A command line without the folder and the process id of the run.
 pub fn without_places(command: &str) -> String {
     command
@@ -716,6 +706,9 @@ mod tests {
             "x --file-prefix=covalent-bench-PID-memif-true --vdev=a,socket=DIR/memif.sock,b=1 -i"
         );
         let command = ["/a/b/covalent-bench".to_owned(), "streams".to_owned()];
-        assert_eq!(printed_command(&command), "covalent-bench streams");
+        assert_eq!(
+            crate::host::printed_command(&command),
+            "covalent-bench streams"
+        );
     }
 }

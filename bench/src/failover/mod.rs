@@ -13,7 +13,6 @@
 //! TCP has no second link to fail over to. It runs on one cable that is cut and restored, beside a
 //! message of ours, as in [`loss`]. That figure is the time to recover.
 
-mod carrier;
 mod gap;
 mod load;
 pub mod results;
@@ -30,10 +29,7 @@ use anyhow::{Context, Result, ensure};
 use covalent::{Client, Device, Mode, Rights};
 use covalent_api::event::EventKind;
 
-pub use self::{
-    carrier::Interfaces,
-    results::{Results, Run},
-};
+pub use self::results::{Results, Run};
 use self::{
     gap::{Span, gap},
     load::{Order, REGION, Watch},
@@ -46,6 +42,7 @@ use crate::{
     beside::join,
     cores::Cores,
     host::Host,
+    interfaces::Interfaces,
     kept::now_unix_ms,
     loss::{self, Loss, Severed},
     node::{Node, Plan, find_daemon},

@@ -5,7 +5,7 @@ use covalent::Client;
 use covalent_api::config::FaultRates;
 use serde::{Deserialize, Serialize};
 
-use super::carrier::Interfaces;
+use crate::interfaces::Interfaces;
 
 /// A kind of cut. The initiator is at the near end of the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

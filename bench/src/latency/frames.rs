@@ -30,6 +30,7 @@ use crate::{
     bare::{Steered, Wanted},
     beside::{beside, join},
     cores::pin,
+    link_end::BURST,
     node::{Node, Plan},
     rate::Driver,
     report::{Description, without_places},
@@ -51,9 +52,6 @@ pub const FRAME_BYTES: usize = HEADER_BYTES + RECORD_BYTES;
 
 /// Largest request in a frame.
 pub const PAYLOAD_BYTES_MAX: usize = 1500;
-
-/// Frames that either side moves at a time.
-pub const BURST: u32 = 64;
 
 /// Bytes of the pipe of an application that echoes.
 const PIPE_BYTES: u64 = 2 << 20;

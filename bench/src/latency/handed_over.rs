@@ -23,10 +23,10 @@ use anyhow::{Result, ensure};
 
 use super::{
     drive::{Client, Clock, Repeat},
-    frames::{BURST, FRAME_BYTES, Frames, Requester, beside_bare_echo},
+    frames::{FRAME_BYTES, Frames, Requester, beside_bare_echo},
     peer::{Load, Medium, Peer, Scene},
 };
-use crate::{beside::join, cores::pin, report::Description};
+use crate::{beside::join, cores::pin, link_end::BURST, report::Description};
 
 struct HandedOver;
 

@@ -16,7 +16,7 @@ use covalent_protocol::{
 
 use super::{
     drive::{Client, Clock, IN_FLIGHT_MAX, Repeat},
-    frames::{BURST, FRAME_BYTES},
+    frames::FRAME_BYTES,
     pacing::Pacing,
     peer::{Load, Medium, Peer, Scene},
 };
@@ -24,7 +24,7 @@ use crate::{
     beside::{beside, join},
     cores::pin,
     lane_port,
-    link_end::{LinkEnd, engine},
+    link_end::{BURST, LinkEnd, engine},
     node::{Node, Plan},
     report::{Description, without_places},
     stage::Namespace,

@@ -29,7 +29,6 @@ use self::results::Setup;
 pub use self::{
     arguments::{Latency, rate},
     drive::{Clock, Keep, Monotonic, Plan, Repeat, Traced},
-    frames::BURST,
     pacing::Pacing,
     peer::{Load, Medium, Peer, Scene, all, chosen},
     results::{Figures, Gathered, Results, Run, Times},

@@ -15,7 +15,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::{
-    failover::Interfaces,
+    interfaces::Interfaces,
     stage::{Namespace, Stage},
 };
 

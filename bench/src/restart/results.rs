@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     cell,
-    report::{Block, Goal, Limit, Report, Suite, Table, printed_command},
+    host::printed_command,
+    report::{Block, Goal, Limit, Report, Suite, Table},
 };
 
 /// A whole run.

@@ -164,15 +164,20 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::arguments::{Action, Arguments};
+
+    #[derive(Parser)]
+    struct Arguments {
+        #[command(flatten)]
+        streams: Streams,
+    }
 
     fn cases_of(options: &[&str]) -> Vec<String> {
-        let line = ["covalent-bench", "streams"].iter().chain(options);
+        let line = ["streams"].iter().chain(options);
         let arguments = Arguments::try_parse_from(line).expect("a good command line");
-        let Action::Streams(options) = arguments.action else {
-            panic!("another action");
-        };
-        cases(&options).iter().map(Case::to_string).collect()
+        cases(&arguments.streams)
+            .iter()
+            .map(Case::to_string)
+            .collect()
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The lock by which readers see that the process that made a counters' file is running. The kernel
 //! releases it however that process exits.
 //!
-//! It is a write lock of the open file. A reader, who cannot write, can neither take such a lock nor
-//! delay its release.
+//! It is a write lock of the open file. A reader, who cannot write, can neither take such a lock
+//! nor delay its release.
 
 use std::{fs::File, io};
 
