@@ -68,7 +68,7 @@ UNIT_TOOLS = $(if $(shell command -v prometheus),,$(PROMETHEUS)) $(MDBOOK)
 # Sizes of the meshes that `fresh` simulates: a debug build takes a second for the smallest.
 FRESH_NODES = 12,25,40
 
-.PHONY: help run test fresh unit-build beside-lint test-packages publish-check build install uninstall deb deb-test docs lint unit dpdk-test dpdk-build metrics ebpf ebpf-check loom spec spec-bounded instructions fuzz soak guest-test bench bench-page bench-peers clean
+.PHONY: help run test fresh unit-build beside-lint test-packages publish-check build install uninstall deb deb-test docs lint unit dpdk-test dpdk-build metrics schema ebpf ebpf-check loom spec spec-bounded instructions fuzz soak guest-test bench bench-page bench-peers clean
 
 help:            ## Shows this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/: .*##/\t/' | expand -t 16
@@ -240,6 +240,10 @@ metrics:         ## Regenerates docs/metrics.md and configs/grafana.json from th
 	@$(CARGO) build --workspace --example metrics --locked -q
 	@target/debug/examples/metrics page >docs/metrics.md
 	@target/debug/examples/metrics dashboard >configs/grafana.json
+
+schema:          ## Regenerates the code in telemetry/generated from the gRPC schema
+	@scripts/install-packages build
+	@$(CARGO) run --locked -q -p covalent-telemetry --example generate
 
 ebpf:            ## Rebuilds the committed XDP object from source
 	@scripts/install-packages build bpf

@@ -66,6 +66,7 @@ const OTHERS_WORDS: &[&str] = &[
     "docs/performance/",
     "ebpf/builder/Cargo.lock",
     "guide/src/style.rs",
+    "telemetry/generated/",
 ];
 
 /// Sources of the committed XDP object, which records their hash. No documentation is made of them.

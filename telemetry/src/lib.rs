@@ -1,5 +1,5 @@
-//! The gRPC interface of control: the schema in `proto/`, the code generated from it, and helpers
-//! for both ends.
+//! The gRPC interface of control: the schema in `proto/`, the code that `make schema` generates from
+//! it, and helpers for both ends.
 
 mod details;
 
@@ -13,12 +13,12 @@ pub mod v1 {
         reason = "generated; the comments of the schema are its documentation"
     )]
 
-    tonic::include_proto!("covalent.telemetry.v1");
+    include!("../generated/covalent.telemetry.v1.rs");
 }
 
 /// The schema as returned by reflection: an encoded `FileDescriptorSet` with all files that the
 /// schema imports.
-pub const SCHEMA: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/schema.bin"));
+pub const SCHEMA: &[u8] = include_bytes!("../generated/schema.bin");
 
 /// The schema as text.
 pub const SCHEMA_TEXT: &str = include_str!("../proto/covalent/telemetry/v1/telemetry.proto");
