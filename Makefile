@@ -73,11 +73,11 @@ FRESH_NODES = 12,25,40
 help:            ## Shows this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/: .*##/\t/' | expand -t 16
 
-# With the features of the whole workspace, so `make build` afterwards builds only the rest.
-run:             ## Builds the programs of the demonstration in release mode and runs it
+# Without default features, `covalent-bench` has only the suites that the demonstration runs.
+run:             ## Builds the programs of the demonstration and runs it
 	@scripts/install-packages build
-	@$(CARGO) build --release --workspace --locked $(DEMO_PROGRAMS:%=--bin %)
-	@target/release/covalent demo $(DEMO_FLAGS)
+	@$(CARGO) build --profile demo --workspace --no-default-features --locked $(DEMO_PROGRAMS:%=--bin %)
+	@target/demo/covalent demo $(DEMO_FLAGS)
 
 build:           ## Builds everything in release mode
 	@scripts/install-packages build

@@ -3,6 +3,10 @@
 //! Figures vary with other activity on the machine. Each run therefore measures all sides in turn,
 //! several times, and compares medians. It never compares with figures of another run or another
 //! machine.
+#![cfg_attr(
+    not(feature = "suites"),
+    allow(dead_code, unused_imports, reason = "what only the other suites call")
+)]
 
 mod against;
 mod arguments;
@@ -83,6 +87,21 @@ fn run(action: &Action) -> Result<bool> {
             prepare_wire(&options.wire)?;
             rate::measure(options)
         }
+        #[cfg(feature = "suites")]
+        other => run_other(other),
+        #[cfg(not(feature = "suites"))]
+        _ => bail!(
+            "this program was built without the feature `suites`, as `make run` builds it: it has \
+             only `latency` and `rate`\n  cure: make build, then target/release/covalent-bench …"
+        ),
+    }
+}
+
+/// The suites that the demonstration does not run.
+#[cfg(feature = "suites")]
+fn run_other(action: &Action) -> Result<bool> {
+    match action {
+        Action::Latency(_) | Action::Rate(_) => run(action),
         Action::Streams(options) => {
             refuse_debug(&options.output)?;
             stop::listen()?;

@@ -1,5 +1,5 @@
-//! The gRPC interface of control: the schema in `proto/`, the code that `make schema` generates from
-//! it, and helpers for both ends.
+//! The gRPC interface of control: the schema in `proto/`, the code that `make schema` generates
+//! from it, and helpers for both ends.
 
 mod details;
 
