@@ -27,6 +27,7 @@ pub mod arbitrary;
 pub mod book;
 pub mod cable;
 pub mod checkers;
+mod common;
 pub mod fact;
 pub mod failover;
 pub mod group;

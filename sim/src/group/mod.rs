@@ -22,7 +22,7 @@
 //! | `options`, `plan` | options of a run, and the choices of its seed |
 //! | `mutant`, `lens`, `tamper` | deliberate defects |
 //! | `world` | members and nodes, and their faults |
-//! | `graph`, `net`, `schedule` | paths, envelopes in flight, time |
+//! | `graph`, `net` | paths, envelopes in flight |
 //! | `keys` | hashing of the checkers' keys |
 //! | `application`, `sent` | requested messages, and decoded envelopes |
 //! | `fact`, `book`, `witness`, `checkers` | events, ground truth, observer, invariants |
@@ -42,7 +42,6 @@ pub mod net;
 pub mod options;
 pub mod plan;
 pub mod report;
-mod schedule;
 pub mod sent;
 pub mod steps;
 mod tamper;

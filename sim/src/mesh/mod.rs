@@ -3,7 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `options`, `plan`, `fault` | options, choices of a seed, and faults of a mesh |
-//! | `time`, `wire` | scheduled events; cables with a delay |
+//! | `time`, `wire` | time and events; cables with a delay |
 //! | `world/`, `program` | nodes and their environment, run to a time or to rest |
 //! | `load`, `errand`, `share` | requests, and the memory that the applications of a node share |
 //! | `room` | capacity of nodes for paths |

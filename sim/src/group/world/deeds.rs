@@ -185,7 +185,7 @@ impl World {
         } else {
             let eighths = self.rng.u64(1..=REPAIR_EIGHTHS);
             let at = self.now() + eighths * self.round_trip_units() / 8;
-            self.schedule.put(at, Event::Repair(repair));
+            self.queue.add(at, Event::Repair(repair));
         }
     }
 
@@ -221,7 +221,7 @@ impl World {
                     let at = self.now() + eighths * self.round_trip_units() / 8;
                     let times = times - 1;
                     let next_flap = Repair::Flap { node, times };
-                    self.schedule.put(at, Event::Repair(next_flap));
+                    self.queue.add(at, Event::Repair(next_flap));
                 }
             }
         }
@@ -325,7 +325,7 @@ impl World {
         if self.plan.faults.has(Fault::Join) {
             let eighths = self.rng.u64(0..=REPAIR_EIGHTHS / 4);
             let at = self.now() + eighths * self.round_trip_units() / 8;
-            self.schedule.put(at, Event::Repair(Repair::Join(node)));
+            self.queue.add(at, Event::Repair(Repair::Join(node)));
         }
     }
 

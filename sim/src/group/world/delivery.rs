@@ -57,7 +57,7 @@ impl World {
                 } else {
                     Event::Arrive(place)
                 };
-                self.schedule.put(at, event);
+                self.queue.add(at, event);
             }
             None => self.net.wait(place),
         }
@@ -143,7 +143,7 @@ impl World {
     pub(super) fn notice_soon(&mut self, at: usize, about: usize) {
         let most = 2 * self.round_trip_units();
         let when = self.now() + self.rng.u64(0..=most);
-        self.schedule.put(when, Event::Notice { at, about });
+        self.queue.add(when, Event::Notice { at, about });
     }
 
     /// The link layer of `at` checks the path to `about` and reports a change.

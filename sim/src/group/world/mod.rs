@@ -37,11 +37,10 @@ use super::{
     options::{Fault, Options},
     plan::{HOP_UNITS, Plan},
     report::{Failure, Report},
-    schedule::Schedule,
     sent::SentEnvelope,
     witness::{Entry, Witness},
 };
-use crate::{node_guid, shape::BadShape};
+use crate::{common::EventQueue, node_guid, shape::BadShape};
 
 /// The group of all worlds that begin with a view.
 const GROUP: u64 = 0x67;
@@ -54,7 +53,7 @@ pub struct World {
     options: Options,
     rng: Rng,
     graph: Graph,
-    schedule: Schedule<Event>,
+    queue: EventQueue<Event>,
     /// All incarnations, in the order of [`Book::stays`].
     members: Vec<Member>,
     /// The application that runs on each node.
@@ -218,7 +217,7 @@ impl World {
             overheard: Overheard::new(),
             plan,
             rng,
-            schedule: Schedule::default(),
+            queue: EventQueue::default(),
             members: Vec::new(),
             at_node: vec![None; nodes],
             net: Net::default(),
@@ -291,7 +290,7 @@ impl World {
             let at = self
                 .rng
                 .u64(0..=FOUND_ROUND_TRIPS * self.round_trip_units());
-            self.schedule.put(at, Event::Repair(Repair::Join(node)));
+            self.queue.add(at, Event::Repair(Repair::Join(node)));
         }
     }
 
@@ -330,11 +329,11 @@ impl World {
         self.look_up(membership);
         let interval = self.tick_units();
         let first = self.now() + self.rng.u64(1..=interval);
-        self.schedule.put(first, Event::Tick(membership));
+        self.queue.add(first, Event::Tick(membership));
         self.wake(membership);
         if self.plan.messages_max > 0 {
             let at = self.now() + self.request_units();
-            self.schedule.put(at, Event::Request(membership));
+            self.queue.add(at, Event::Request(membership));
         }
     }
 
@@ -374,7 +373,7 @@ impl World {
     /// Executes all events that are due until `until`, or until an invariant is broken.
     pub fn run_until(&mut self, until: u64) {
         while self.witness.violation().is_none() {
-            let Some((at, event)) = self.schedule.take(until) else {
+            let Some((at, event)) = self.queue.next(until) else {
                 break;
             };
             self.witness.now = at;
@@ -405,7 +404,7 @@ impl World {
             self.give(membership, Input::Tick);
         }
         let next = self.now() + self.tick_units();
-        self.schedule.put(next, Event::Tick(membership));
+        self.queue.add(next, Event::Tick(membership));
     }
 
     /// An application without a view, or without a quorum in its view, searches all nodes that it
@@ -461,7 +460,7 @@ impl World {
         if member.group.is_some() && !member.halted && !member.woken {
             member.woken = true;
             let at = self.witness.now + self.rng.u64(0..=self.plan.lag_units);
-            self.schedule.put(at, Event::Wake(membership));
+            self.queue.add(at, Event::Wake(membership));
         }
     }
 }

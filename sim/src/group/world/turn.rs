@@ -347,7 +347,7 @@ impl World {
             self.wake(membership);
         }
         let next = self.now() + self.request_units();
-        self.schedule.put(next, Event::Request(membership));
+        self.queue.add(next, Event::Request(membership));
     }
 
     /// An application requests one message of `bytes` bytes. Returns whether it was taken.

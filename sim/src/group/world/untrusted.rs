@@ -61,7 +61,7 @@ impl World {
     pub(super) fn inject_forgery(&mut self) {
         let node = self.rng.usize(..self.graph.nodes());
         let left = self.rng.u8(FORGERIES);
-        self.schedule.put(self.now(), Event::Forge { node, left });
+        self.queue.add(self.now(), Event::Forge { node, left });
     }
 
     /// A stranger forges an envelope, and the next one later.
@@ -75,7 +75,7 @@ impl World {
         if left > 1 {
             let at = self.now() + self.rng.u64(0..=self.round_trip_units() / 2);
             let left = left - 1;
-            self.schedule.put(at, Event::Forge { node, left });
+            self.queue.add(at, Event::Forge { node, left });
         }
     }
 

@@ -23,8 +23,8 @@ impl MeshWorld {
         let roots = self.room.roots;
         self.liar = Some(Liar::new(nodes, at, roots, self.room.message_bytes, rng));
         self.witness.scene.lied_roots_max = Some(u64::from(roots) + u64::from(spare_roots(roots)));
-        self.agenda.add(0, Event::TickBeside);
-        self.agenda.add(0, Event::Lie);
+        self.queue.add(0, Event::TickBeside);
+        self.queue.add(0, Event::Lie);
     }
 
     /// The port of a node to which the liar is cabled.
@@ -65,7 +65,7 @@ impl MeshWorld {
         let arrives_in = liar.wire.send(1, now_units, frame, content, &mut self.rng);
         if let Some(units) = arrives_in {
             let arrive = Event::ArriveBeside { at_liar: true };
-            self.agenda.add(self.now_units() + units, arrive);
+            self.queue.add(self.now_units() + units, arrive);
         }
     }
 
@@ -75,7 +75,7 @@ impl MeshWorld {
         let frames = frames.unwrap_or_default();
         for units in frames {
             let arrive = Event::ArriveBeside { at_liar: false };
-            self.agenda.add(self.now_units() + units, arrive);
+            self.queue.add(self.now_units() + units, arrive);
         }
     }
 
@@ -86,7 +86,7 @@ impl MeshWorld {
         };
         let at = liar.at;
         if !at_liar && self.stations[at].stalled_until > now {
-            self.agenda.add(self.stations[at].stalled_until, event);
+            self.queue.add(self.stations[at].stalled_until, event);
             return;
         }
         let Some(frame) = liar.wire.take(usize::from(at_liar)) else {
@@ -108,7 +108,7 @@ impl MeshWorld {
     pub(super) fn tick_beside(&mut self, event: Event) {
         if let Some(liar) = &mut self.liar {
             liar.tick();
-            self.agenda
+            self.queue
                 .add(self.now_units() + self.options.tick_units(), event);
             self.flush_liar();
         }
@@ -124,6 +124,6 @@ impl MeshWorld {
         self.liar = Some(liar);
         self.flush_liar();
         let units = self.rng.u64(1..LIE_UNITS_MAX);
-        self.agenda.add(self.now_units() + units, event);
+        self.queue.add(self.now_units() + units, event);
     }
 }

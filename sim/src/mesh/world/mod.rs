@@ -25,12 +25,15 @@ use super::{
     room::Room,
     scene::{MeshScene, Route},
     share::Share,
-    time::{Agenda, Event, ROUND_TRIP_UNITS},
+    time::{Event, ROUND_TRIP_UNITS},
     trace::Trace,
     wire::{Cable, Frame},
     witness::Witness,
 };
-use crate::shape::{Shape, Spot};
+use crate::{
+    common::EventQueue,
+    shape::{Shape, Spot},
+};
 
 /// Missed keepalives after which a link is dead.
 pub(super) const KEEPALIVE_MISSES_MAX: u32 = 4;
@@ -73,7 +76,7 @@ pub struct MeshWorld {
     /// The command that makes this run again.
     replay: String,
     rng: Rng,
-    agenda: Agenda,
+    queue: EventQueue<Event>,
     stations: Vec<Station>,
     cables: Vec<Cable>,
     witness: Witness,
@@ -122,7 +125,7 @@ impl MeshWorld {
             replay: options.command(seed),
             seed,
             rng,
-            agenda: Agenda::default(),
+            queue: EventQueue::default(),
             plan: Vec::new(),
             is_submitting: false,
             lens: Lens::default(),
@@ -138,9 +141,9 @@ impl MeshWorld {
             world.start(at);
             // Each node has a tick phase of its own.
             let phase = world.rng.u64(..options.tick_units());
-            world.agenda.add(phase, Event::Tick { node });
+            world.queue.add(phase, Event::Tick { node });
         }
-        world.agenda.add(SAMPLE_UNITS, Event::Sample);
+        world.queue.add(SAMPLE_UNITS, Event::Sample);
         world
     }
 
@@ -172,7 +175,7 @@ impl MeshWorld {
     /// broken.
     pub fn run_until(&mut self, units: u64) {
         while !self.is_broken()
-            && let Some((at, event)) = self.agenda.next(units)
+            && let Some((at, event)) = self.queue.next(units)
         {
             self.witness.scene.now_units = at;
             self.happen(event);
@@ -187,7 +190,7 @@ impl MeshWorld {
         let mut left = frames;
         while left > 0
             && !self.is_broken()
-            && let Some((at, event)) = self.agenda.next(until_units)
+            && let Some((at, event)) = self.queue.next(until_units)
         {
             self.witness.scene.now_units = at;
             left -= u32::from(matches!(event, Event::Arrive { .. }));
@@ -200,7 +203,7 @@ impl MeshWorld {
         self.set_lying(on);
         let on = on && self.options.load != MeshLoad::None;
         if on && !self.is_submitting {
-            self.agenda.add(self.now_units(), Event::Submit);
+            self.queue.add(self.now_units(), Event::Submit);
         }
         self.is_submitting = on;
     }
@@ -214,7 +217,7 @@ impl MeshWorld {
             let number = self.plan.len() as u32;
             self.plan.push(fault);
             end = end.max(begin + at);
-            self.agenda.add(begin + at, Event::Fault(number));
+            self.queue.add(begin + at, Event::Fault(number));
         }
         end
     }
@@ -341,7 +344,7 @@ impl MeshWorld {
             Event::Tick { node } => {
                 let at = usize::from(node);
                 let next = self.now_units() + self.options.tick_units();
-                self.agenda.add(next, event);
+                self.queue.add(next, event);
                 if self.stations[at].stalled_until <= self.now_units() {
                     self.stations[at].silence_reports = 0;
                     self.with(at, |node, program| node.on_tick(program));
@@ -355,7 +358,7 @@ impl MeshWorld {
                 if let Some(counts) = self.counts(root) {
                     self.witness.see(&MeshFact::Sampled(&counts));
                 }
-                self.agenda.add(self.now_units() + SAMPLE_UNITS, event);
+                self.queue.add(self.now_units() + SAMPLE_UNITS, event);
             }
             Event::Quiet { node } => self.quiet(usize::from(node)),
             Event::Fault(number) => self.fault(self.plan[number as usize]),
@@ -375,7 +378,7 @@ impl MeshWorld {
             return;
         }
         if self.stations[at].stalled_until > now_units {
-            self.agenda.add(self.stations[at].stalled_until, event);
+            self.queue.add(self.stations[at].stalled_until, event);
             return;
         }
         if self.answers_together() {
@@ -461,7 +464,7 @@ impl MeshWorld {
         if !self.stations[at].quiet_scheduled {
             self.stations[at].quiet_scheduled = true;
             let node = at as u16;
-            self.agenda
+            self.queue
                 .add(self.now_units() + QUIET_UNITS, Event::Quiet { node });
         }
     }
@@ -477,7 +480,7 @@ impl MeshWorld {
         if since < QUIET_UNITS {
             station.quiet_scheduled = true;
             let node = at as u16;
-            self.agenda
+            self.queue
                 .add(now + QUIET_UNITS - since, Event::Quiet { node });
             return;
         }
@@ -654,7 +657,7 @@ impl MeshWorld {
                 cable: from.cable,
                 end: to,
             };
-            self.agenda.add(self.now_units() + units, arrive);
+            self.queue.add(self.now_units() + units, arrive);
         }
     }
 

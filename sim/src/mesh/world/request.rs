@@ -33,7 +33,7 @@ impl MeshWorld {
                 self.request(Spot { cable, end });
             }
         }
-        self.agenda.add(self.now_units() + SUBMIT_UNITS, event);
+        self.queue.add(self.now_units() + SUBMIT_UNITS, event);
     }
 
     /// Submits a request of a node to its neighbor at the other end of a cable. Returns the token,
