@@ -18,7 +18,7 @@
 //!
 //! let report = run(7, &Options::default())?;
 //! assert!(report.committed > 0);
-//! # Ok::<(), covalent_sim::Failure>(())
+//! # Ok::<(), Box<covalent_sim::Failure>>(())
 //! ```
 //!
 //! A failed run names its seed and the command that replays it.
@@ -27,7 +27,7 @@ pub mod arbitrary;
 pub mod book;
 pub mod cable;
 pub mod checkers;
-mod common;
+pub mod common;
 pub mod fact;
 pub mod failover;
 pub mod group;
@@ -54,9 +54,10 @@ pub mod witness;
 mod world;
 
 pub use self::{
+    common::Failure,
     mutant::Mutant,
     options::Options,
-    report::{Failure, Report},
+    report::Report,
     seeds::run_seeds,
     world::{World, run},
 };

@@ -1,12 +1,5 @@
 //! Results of a run.
 
-use std::fmt;
-
-use crate::{
-    options::Options,
-    witness::{Entry, Violation},
-};
-
 /// Defines the figures of runs: over several runs, the figures of `sum` add up, and those of `most`
 /// take the maximum.
 macro_rules! report {
@@ -93,32 +86,3 @@ report! {
     /// Ticks from arbitrary registers until rest; the maximum of several runs.
     paces_to_converge,
 }
-
-/// A run in which an invariant was broken.
-#[derive(Debug, Clone)]
-pub struct Failure {
-    /// The seed that replays it.
-    pub seed: u64,
-    /// Options of the run.
-    pub options: Options,
-    /// The broken invariant.
-    pub violation: Violation,
-    /// Recorded events; empty unless recording was on.
-    pub trace: Vec<Entry>,
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}: {}\n  seed {}, step {}; replay: {}",
-            self.violation.checker,
-            self.violation.what,
-            self.seed,
-            self.violation.step,
-            self.options.command(self.seed)
-        )
-    }
-}
-
-impl std::error::Error for Failure {}

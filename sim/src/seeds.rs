@@ -19,7 +19,7 @@ pub fn run_seeds(
     options: &Options,
     progress: impl Fn(u64) -> ControlFlow<()> + Sync,
 ) -> Result<Report, Box<Failure>> {
-    let one = |seed| run(seed, options).map_err(Box::new);
+    let one = |seed| run(seed, options);
     on_every_core(seeds, one, Report::add, |failure| failure.seed, progress)
 }
 

@@ -3,39 +3,17 @@
 use std::collections::HashSet;
 
 use covalent_protocol::{ExchangeId, Outcome};
-use serde::Serialize;
 
 use crate::{
     book::{Book, Ended, Exchange, Execution},
-    checkers::{self, Checker, Scene},
+    checkers::{self, Links, Scene},
+    common::{Entry, Record, Violation, Watch, When},
     fact::{Fact, Subject},
     journal::Journal,
     plan::Plan,
     records,
     region::{self, Region},
 };
-
-/// A line of a trace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Entry {
-    /// Events before.
-    pub step: u32,
-    /// Topic of the entry.
-    pub subject: Subject,
-    /// Description of the event.
-    pub text: String,
-}
-
-/// An invariant was broken.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Violation {
-    /// The checker that saw it.
-    pub checker: &'static str,
-    /// Description by the checker.
-    pub what: String,
-    /// Events before.
-    pub step: u32,
-}
 
 /// Sees everything.
 #[derive(Debug)]
@@ -58,9 +36,8 @@ pub struct Witness {
     pub receiving: bool,
     /// Record the cable on which each exchange is sent.
     pub follow: bool,
-    checkers: Vec<Box<dyn Checker>>,
-    violation: Option<Violation>,
-    trace: Option<Vec<Entry>>,
+    watch: Watch<Links>,
+    record: Record<Subject>,
 }
 
 impl Witness {
@@ -82,41 +59,36 @@ impl Witness {
             call: 0,
             receiving: false,
             follow: false,
-            checkers: checkers::all(plan),
-            violation: None,
-            trace: record.then(Vec::new),
+            watch: Watch::new(checkers::all(plan)),
+            record: Record::new(record),
         }
     }
 
     /// Returns the first broken invariant.
     #[must_use]
     pub const fn violation(&self) -> Option<&Violation> {
-        self.violation.as_ref()
+        self.watch.violation()
     }
 
     /// Returns the events, if they were recorded.
     #[must_use]
-    pub fn into_trace(self) -> Vec<Entry> {
-        self.trace.unwrap_or_default()
+    pub fn into_trace(self) -> Vec<Entry<Subject>> {
+        self.record.into_trace()
     }
 
     /// Shows a fact to the checkers, then enters it.
     pub fn see(&mut self, fact: Fact<'_>) {
-        if let Some(trace) = &mut self.trace {
-            trace.push(Entry {
-                step: self.step,
-                subject: fact.subject(),
-                text: fact.to_string(),
-            });
-            if let Fact::Received { at, frame, .. } = &fact {
-                let resolved = records::resolutions(frame).into_iter().map(|what| Entry {
-                    step: self.step,
-                    subject: Subject::Link,
-                    text: format!("{at} {what}"),
-                });
-                trace.extend(resolved);
-            }
-        }
+        let when = When::Step(self.step);
+        self.record.add(when, || {
+            let resolved = match &fact {
+                Fact::Received { at, frame, .. } => records::resolutions(frame)
+                    .into_iter()
+                    .map(|what| (Subject::Link, format!("{at} {what}")))
+                    .collect(),
+                _ => Vec::new(),
+            };
+            std::iter::once((fact.subject(), fact.to_string())).chain(resolved)
+        });
         let scene = Scene {
             book: &self.book,
             regions: &self.regions,
@@ -124,18 +96,7 @@ impl Witness {
             call: self.call,
             receiving: self.receiving,
         };
-        // Keep the first violation: later ones come from a world that is already broken.
-        for checker in &mut self.checkers {
-            if let Err(what) = checker.see(&fact, &scene)
-                && self.violation.is_none()
-            {
-                self.violation = Some(Violation {
-                    checker: checker.name(),
-                    what,
-                    step: self.step,
-                });
-            }
-        }
+        self.watch.see(&fact, &scene, when);
         self.enter(fact);
     }
 

@@ -165,9 +165,10 @@ fn every_promise_of_groups_holds_under_every_seed() {
     let options = Options::default();
     if let Some(seed) = variable("COVALENT_SIM_SEED") {
         let world = World::new(seed, &options, true).unwrap_or_else(|error| panic!("{error}"));
-        if let Err(failure) = world.run(seed).0 {
-            for entry in &failure.trace {
-                print_line(&format!("{:8} {}", entry.at, entry.text));
+        let (result, trace) = world.run(seed);
+        if let Err(failure) = result {
+            for entry in &trace {
+                print_line(&format!("{:8} {}", entry.when, entry.text));
             }
             panic!("{failure}");
         }

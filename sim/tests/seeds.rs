@@ -26,13 +26,13 @@ fn variable(name: &str) -> Option<u64> {
 fn every_promise_holds_under_every_seed() {
     let options = Options::default();
     if let Some(seed) = variable("COVALENT_SIM_SEED") {
-        match World::new(seed, &options, true).run(seed).0 {
+        let (result, trace) = World::new(seed, &options, true).run(seed);
+        match result {
             Ok(report) => return assert!(report.asked > 0, "no exchange was requested"),
             Err(failure) => {
-                let lines: Vec<_> = failure
-                    .trace
+                let lines: Vec<_> = trace
                     .iter()
-                    .map(|entry| format!("{:6} {}", entry.step, entry.text))
+                    .map(|entry| format!("{:6} {}", entry.when, entry.text))
                     .collect();
                 panic!("{failure}\n{}", lines.join("\n"));
             }

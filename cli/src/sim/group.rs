@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 use covalent_sim::{
+    common::Entry,
     group::{
         Mutant, Options, Report, World,
         fact::Subject,
@@ -12,7 +13,6 @@ use covalent_sim::{
         options::Faults,
         plan::Plan,
         run_seeds,
-        witness::Entry,
     },
     shape::Form,
 };
@@ -101,7 +101,7 @@ fn one(args: &GroupArgs, options: &Options) -> Result<bool> {
     let world = World::new(args.runs.seed, options, true).context("there is no such world")?;
     let plan = world.plan().clone();
     let (result, trace) = world.run(args.runs.seed);
-    let shown: Vec<&Entry> = trace
+    let shown: Vec<&Entry<Subject>> = trace
         .iter()
         .filter(|entry| args.envelopes || entry.subject != Subject::Envelope)
         .collect();
@@ -252,8 +252,8 @@ fn described(seed: u64, plan: &Plan) -> String {
     )
 }
 
-fn line(entry: &Entry) -> String {
-    format!("{:>8}  {}\n", entry.at, entry.text)
+fn line(entry: &Entry<Subject>) -> String {
+    format!("{:>8}  {}\n", entry.when, entry.text)
 }
 
 fn table(report: &Report) -> String {

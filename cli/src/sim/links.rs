@@ -1,7 +1,7 @@
 //! `covalent sim`: a run of links and nodes, or many.
 
 use anyhow::Result;
-use covalent_sim::{Options, Report, World, fact::Subject, plan::Plan, run_seeds, witness::Entry};
+use covalent_sim::{Options, Report, World, common::Entry, fact::Subject, plan::Plan, run_seeds};
 
 use super::{
     SimArgs,
@@ -37,7 +37,7 @@ fn one(args: &SimArgs, options: &Options) -> Result<bool> {
     let world = World::new(args.runs.seed, options, true);
     let plan = world.plan().clone();
     let (result, trace) = world.run(args.runs.seed);
-    let shown: Vec<&Entry> = trace
+    let shown: Vec<&Entry<Subject>> = trace
         .iter()
         .filter(|entry| args.frames || !matches!(entry.subject, Subject::Frame | Subject::Pace))
         .collect();
@@ -108,8 +108,8 @@ fn described(seed: u64, plan: &Plan) -> String {
     )
 }
 
-fn line(entry: &Entry) -> String {
-    format!("{:>7}  {}\n", entry.step, entry.text)
+fn line(entry: &Entry<Subject>) -> String {
+    format!("{:>7}  {}\n", entry.when, entry.text)
 }
 
 fn table(report: &Report) -> String {

@@ -10,12 +10,12 @@ use std::{
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
 use covalent_sim::{
+    common::{Failure, Violation},
     mesh::{
-        self, CapturedFrame, Exhaustive, Mark, MarkKind, MeshFailure, MeshFaults, MeshLoad,
-        MeshMutant, MeshOptions, MeshReport, ROUND_TRIP_UNITS, Title, Trace,
+        self, CapturedFrame, Exhaustive, Mark, MarkKind, MeshFaults, MeshLoad, MeshMutant,
+        MeshOptions, MeshReport, ROUND_TRIP_UNITS, Title, Trace,
     },
     shape::{Form, NODES_MAX, Shape, VALENCE_MAX},
-    witness::Violation,
 };
 use serde::Serialize;
 
@@ -184,7 +184,7 @@ struct Printed<'a> {
 }
 
 /// The result of one run, and its trace if recorded.
-type Outcome = (Result<MeshReport, Box<MeshFailure>>, Option<Trace>);
+type Outcome = (Result<MeshReport, Box<Failure>>, Option<Trace>);
 
 /// Runs `covalent sim mesh`. Returns whether every invariant held.
 ///
@@ -425,7 +425,7 @@ fn many(
     args: &MeshArgs,
     numbers: Range<u64>,
     command: &dyn Fn(u64) -> String,
-    all: &dyn Fn(&Progress<'_>) -> Result<MeshReport, Box<MeshFailure>>,
+    all: &dyn Fn(&Progress<'_>) -> Result<MeshReport, Box<Failure>>,
     rerun: &dyn Fn(u64, Option<Trace>) -> Result<(Outcome, Vec<String>)>,
     interrupt: &Interrupt,
 ) -> Result<bool> {

@@ -1,6 +1,6 @@
 //! Checks that a node reports pending work before it emits a frame.
 
-use super::{Checker, Scene, Verdict, forbid};
+use super::{Checker, Links, Scene, Verdict, forbid};
 use crate::fact::Fact;
 
 /// A node that emits a frame has reported pending work before. Otherwise a lane that sleeps without
@@ -8,11 +8,7 @@ use crate::fact::Fact;
 #[derive(Debug)]
 pub struct Announcement;
 
-impl Checker for Announcement {
-    fn name(&self) -> &'static str {
-        "announcement"
-    }
-
+impl Checker<Links> for Announcement {
     fn see(&mut self, fact: &Fact<'_>, _scene: &Scene<'_>) -> Verdict {
         let Fact::Sent {
             from, announced, ..

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use covalent_protocol::{Answer, ExchangeId};
 
-use super::{Checker, Scene, Verdict, forbid};
+use super::{Checker, Links, Scene, Verdict, forbid};
 use crate::{
     book::{Ended, Exchange, NodeIncarnation},
     fact::Fact,
@@ -142,11 +142,7 @@ impl Answers {
     }
 }
 
-impl Checker for Answers {
-    fn name(&self) -> &'static str {
-        "answers"
-    }
-
+impl Checker<Links> for Answers {
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         match fact {
             Fact::Answered {

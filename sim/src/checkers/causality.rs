@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use covalent_protocol::{Answer, Moment, Outcome};
 
-use super::{Checker, Scene, Verdict, forbid};
+use super::{Checker, Links, Scene, Verdict, forbid};
 use crate::{
     book::NodeIncarnation,
     fact::Fact,
@@ -119,11 +119,7 @@ fn clock_of(reply: &[u8]) -> Option<u64> {
     Some(moment_of(reply)?.clock)
 }
 
-impl Checker for Causality {
-    fn name(&self) -> &'static str {
-        "causality"
-    }
-
+impl Checker<Links> for Causality {
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         let is_checkable = |token: u64| {
             let exchange = scene.book.exchange(token);

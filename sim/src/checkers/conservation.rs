@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use covalent_protocol::Outcome;
 
-use super::{Checker, Scene, Verdict, forbid};
+use super::{Checker, Links, Scene, Verdict, forbid};
 use crate::{
     book::{Ended, NodeIncarnation},
     fact::Fact,
@@ -80,11 +80,7 @@ impl Balance {
     }
 }
 
-impl Checker for Conservation {
-    fn name(&self) -> &'static str {
-        "conservation"
-    }
-
+impl Checker<Links> for Conservation {
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         match fact {
             Fact::Executed { at, .. } => {

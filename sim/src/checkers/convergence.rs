@@ -1,6 +1,6 @@
 //! Checks that the world converges after the last fault.
 
-use super::{Checker, Scene, Verdict};
+use super::{Checker, Links, Scene, Verdict};
 use crate::fact::Fact;
 
 /// Within a stated number of ticks after the last fault, every link is up with the same epoch at
@@ -10,11 +10,7 @@ use crate::fact::Fact;
 #[derive(Debug)]
 pub struct Convergence;
 
-impl Checker for Convergence {
-    fn name(&self) -> &'static str {
-        "convergence"
-    }
-
+impl Checker<Links> for Convergence {
     fn see(&mut self, fact: &Fact<'_>, _scene: &Scene<'_>) -> Verdict {
         match fact {
             Fact::Rested {

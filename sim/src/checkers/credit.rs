@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use covalent_protocol::{ExchangeId, Mode};
 
-use super::{Checker, Scene, Verdict, forbid};
+use super::{Checker, Links, Scene, Verdict, forbid};
 use crate::{
     book::NodeIncarnation,
     fact::Fact,
@@ -62,11 +62,7 @@ impl Credit {
     }
 }
 
-impl Checker for Credit {
-    fn name(&self) -> &'static str {
-        "credit"
-    }
-
+impl Checker<Links> for Credit {
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         match fact {
             Fact::Sent {

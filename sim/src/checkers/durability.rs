@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use covalent_protocol::{Answer, Outcome};
 
-use super::{Checker, Scene, Verdict, forbid};
+use super::{Checker, Links, Scene, Verdict, forbid};
 use crate::{fact::Fact, model::Model, operation::Operation};
 
 /// After a restart with its journal, a node's memory is the result of a prefix of the verbs that it
@@ -124,11 +124,7 @@ impl Durability {
     }
 }
 
-impl Checker for Durability {
-    fn name(&self) -> &'static str {
-        "durability"
-    }
-
+impl Checker<Links> for Durability {
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         match fact {
             Fact::Executed { at, payload, .. } => {

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use covalent_protocol::{DownReason, LinkEvent};
 
-use super::{Checker, Scene, Verdict, forbid};
+use super::{Checker, Links, Scene, Verdict, forbid};
 use crate::{cable::FrameOutcome, fact::Fact, records::Content};
 
 /// A link fails by evidence only if there is some. Take an epoch in which the cable lost nothing
@@ -37,11 +37,7 @@ impl Evidence {
     }
 }
 
-impl Checker for Evidence {
-    fn name(&self) -> &'static str {
-        "evidence"
-    }
-
+impl Checker<Links> for Evidence {
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         match fact {
             Fact::Sent {

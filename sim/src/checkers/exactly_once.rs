@@ -1,6 +1,6 @@
 //! No exchange is executed twice.
 
-use super::{Checker, Scene, Verdict, forbid};
+use super::{Checker, Links, Scene, Verdict, forbid};
 use crate::fact::Fact;
 
 /// No exchange is executed twice, in any incarnation of its peer.
@@ -10,11 +10,7 @@ use crate::fact::Fact;
 #[derive(Debug)]
 pub struct ExactlyOnce;
 
-impl Checker for ExactlyOnce {
-    fn name(&self) -> &'static str {
-        "exactly-once"
-    }
-
+impl Checker<Links> for ExactlyOnce {
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         let Fact::Executed { at, payload, .. } = fact else {
             return Ok(());

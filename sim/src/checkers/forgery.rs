@@ -2,7 +2,7 @@
 
 use covalent_protocol::LinkEvent;
 
-use super::{Checker, Scene, Verdict, forbid};
+use super::{Checker, Links, Scene, Verdict, forbid};
 use crate::fact::Fact;
 
 /// No frame of a sender that knows neither incarnations nor epochs takes down a link that is up.
@@ -13,11 +13,7 @@ pub struct Forgery {
     call: Option<u64>,
 }
 
-impl Checker for Forgery {
-    fn name(&self) -> &'static str {
-        "forgery"
-    }
-
+impl Checker<Links> for Forgery {
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         match fact {
             Fact::Forged { .. } => self.call = Some(scene.call + 1),

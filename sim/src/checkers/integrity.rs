@@ -1,6 +1,6 @@
 //! Checks that payloads arrive as they were sent.
 
-use super::{Checker, Scene, Verdict, forbid};
+use super::{Checker, Links, Scene, Verdict, forbid};
 use crate::fact::Fact;
 
 /// Every payload that reaches a program equals, byte for byte, one that was sent to that node.
@@ -9,11 +9,7 @@ use crate::fact::Fact;
 #[derive(Debug)]
 pub struct Integrity;
 
-impl Checker for Integrity {
-    fn name(&self) -> &'static str {
-        "integrity"
-    }
-
+impl Checker<Links> for Integrity {
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         let (at, payload) = match fact {
             Fact::Invented { .. } if scene.book.is_unsettled() => return Ok(()),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use covalent_protocol::{ExchangeId, Mode};
 
-use super::{Checker, Scene, Verdict};
+use super::{Checker, Links, Scene, Verdict};
 use crate::{book::NodeIncarnation, fact::Fact, payload, region};
 
 /// A region changes only in an execution. It does not change when a request is admitted, refused or
@@ -24,11 +24,7 @@ pub struct Isolation {
     sent: HashMap<NodeIncarnation, u64>,
 }
 
-impl Checker for Isolation {
-    fn name(&self) -> &'static str {
-        "isolation"
-    }
-
+impl Checker<Links> for Isolation {
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         match fact {
             Fact::Admitted {

@@ -2,24 +2,24 @@
 //!
 //! | checker | invariant |
 //! |---|---|
-//! | [`ExactlyOnce`] | no exchange is executed twice |
-//! | [`ReportedOnce`] | an initiator gets an outcome at most once, in the same incarnation |
-//! | [`ReportedTruthfully`] | a reported outcome is true, final, and follows a frame of the peer |
-//! | [`Integrity`] | every payload arrives as it was sent, at its destination |
-//! | [`Isolation`] | a region changes only in an execution, in 2PC only after message 2 |
-//! | [`Conservation`] | transfers keep the sum, and a region at rest matches the reports |
-//! | [`Serial`] | verbs match an independent model of the region, one after the other |
-//! | [`Reservation`] | an admitted request is executed or reversed, once; nothing stays reserved |
-//! | [`Durability`] | acknowledged work of a node with a journal survives its restart |
-//! | [`Credit`] | the records in flight and the requests kept stay within the credit |
-//! | [`Evidence`] | a link sees no evidence of loss in an epoch without loss |
-//! | [`Forgery`] | a sender that receives nothing takes no link down |
-//! | [`Wiring`] | no link is refused, because every cable joins two ports |
-//! | [`Paths`] | a node is reported reached while a link to it is up, and else lost |
-//! | [`Causality`] | everything known to initiator or responder has the smaller stamp |
-//! | [`Answers`] | each query by name gets one reply, which is true |
-//! | [`Announcement`] | a node that has a frame to send reports it |
-//! | [`Convergence`] | after the last fault, everything completes within a number of ticks |
+//! | exactly-once | no exchange is executed twice |
+//! | reported-once | an initiator gets an outcome at most once, in the same incarnation |
+//! | reported-truthfully | a reported outcome is true, final, and follows a frame of the peer |
+//! | integrity | every payload arrives as it was sent, at its destination |
+//! | isolation | a region changes only in an execution, in 2PC only after message 2 |
+//! | conservation | transfers keep the sum, and a region at rest matches the reports |
+//! | serial | verbs match an independent model of the region, one after the other |
+//! | reservation | an admitted request is executed or reversed, once; nothing stays reserved |
+//! | durability | acknowledged work of a node with a journal survives its restart |
+//! | credit | the records in flight and the requests kept stay within the credit |
+//! | evidence | a link sees no evidence of loss in an epoch without loss |
+//! | forgery | a sender that receives nothing takes no link down |
+//! | wiring | no link is refused, because every cable joins two ports |
+//! | paths | a node is reported reached while a link to it is up, and else lost |
+//! | causality | everything known to initiator or responder has the smaller stamp |
+//! | answers | each query by name gets one reply, which is true |
+//! | announcement | a node that has a frame to send reports it |
+//! | convergence | after the last fault, everything completes within a number of ticks |
 
 mod announcement;
 mod answers;
@@ -40,19 +40,29 @@ mod reservation;
 mod serial;
 mod wiring;
 
-use std::fmt;
-
-pub use self::{
+use self::{
     announcement::Announcement, answers::Answers, causality::Causality, conservation::Conservation,
     convergence::Convergence, credit::Credit, durability::Durability, evidence::Evidence,
     exactly_once::ExactlyOnce, forgery::Forgery, integrity::Integrity, isolation::Isolation,
     paths::Paths, reported_once::ReportedOnce, reported_truthfully::ReportedTruthfully,
     reservation::Reservation, serial::Serial, wiring::Wiring,
 };
-use crate::{book::Book, fact::Fact, plan::Plan, region::Region};
+use crate::{
+    book::Book,
+    common::{Checker, Invariant, Verdict, Watched, forbid, invariant},
+    fact::Fact,
+    plan::Plan,
+    region::Region,
+};
 
-/// A checker's verdict on a fact: `Ok`, or how the fact breaks the invariant.
-pub type Verdict = Result<(), String>;
+/// Links and nodes, as their checkers see them.
+#[derive(Debug)]
+pub struct Links;
+
+impl Watched for Links {
+    type Fact<'a> = Fact<'a>;
+    type Scene<'a> = Scene<'a>;
+}
 
 /// Context of a fact that a checker may inspect.
 #[derive(Debug, Clone, Copy)]
@@ -69,45 +79,27 @@ pub struct Scene<'a> {
     pub receiving: bool,
 }
 
-/// Watches one invariant.
-pub trait Checker: fmt::Debug + Send {
-    /// Its name, in violations and documents.
-    fn name(&self) -> &'static str;
-
-    /// Looks at one fact.
-    ///
-    /// # Errors
-    /// How it breaks the invariant.
-    fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict;
-}
-
 /// All checkers, for a world with this plan.
-#[must_use]
-pub fn all(plan: &Plan) -> Vec<Box<dyn Checker>> {
+pub(crate) fn all(plan: &Plan) -> Vec<Invariant<Links>> {
     vec![
-        Box::new(ExactlyOnce),
-        Box::new(ReportedOnce),
-        Box::new(ReportedTruthfully),
-        Box::new(Integrity),
-        Box::new(Isolation::default()),
-        Box::new(Conservation::default()),
-        Box::new(Serial::default()),
-        Box::new(Reservation::default()),
-        Box::new(Durability::new(&plan.durable)),
-        Box::new(Credit::new(plan.slots)),
+        invariant("exactly-once", ExactlyOnce),
+        invariant("reported-once", ReportedOnce),
+        invariant("reported-truthfully", ReportedTruthfully),
+        invariant("integrity", Integrity),
+        invariant("isolation", Isolation::default()),
+        invariant("conservation", Conservation::default()),
+        invariant("serial", Serial::default()),
+        invariant("reservation", Reservation::default()),
+        invariant("durability", Durability::new(&plan.durable)),
+        invariant("credit", Credit::new(plan.slots)),
         // It names the frame, where evidence names the link alone.
-        Box::new(Forgery::default()),
-        Box::new(Evidence::default()),
-        Box::new(Wiring::default()),
-        Box::new(Paths::default()),
-        Box::new(Causality::default()),
-        Box::new(Answers::new(plan.transactions_max)),
-        Box::new(Announcement),
-        Box::new(Convergence),
+        invariant("forgery", Forgery::default()),
+        invariant("evidence", Evidence::default()),
+        invariant("wiring", Wiring::default()),
+        invariant("paths", Paths::default()),
+        invariant("causality", Causality::default()),
+        invariant("answers", Answers::new(plan.transactions_max)),
+        invariant("announcement", Announcement),
+        invariant("convergence", Convergence),
     ]
-}
-
-/// The error, if `wrong`.
-fn forbid(wrong: bool, what: impl FnOnce() -> String) -> Verdict {
-    if wrong { Err(what()) } else { Ok(()) }
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use covalent_protocol::{DownReason, LinkEvent};
 
-use super::{Checker, Scene, Verdict, forbid};
+use super::{Checker, Links, Scene, Verdict, forbid};
 use crate::fact::Fact;
 
 /// A node is reported reached when a link to it is up, and lost when none is, alternately. It is
@@ -56,11 +56,7 @@ impl Paths {
     }
 }
 
-impl Checker for Paths {
-    fn name(&self) -> &'static str {
-        "paths"
-    }
-
+impl Checker<Links> for Paths {
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         match fact {
             Fact::Crashed { node, .. } | Fact::Restarted { node, .. } => {

@@ -1,6 +1,6 @@
 //! Checks that each outcome is reported once, to its initiator.
 
-use super::{Checker, Scene, Verdict};
+use super::{Checker, Links, Scene, Verdict};
 use crate::fact::Fact;
 
 /// An outcome is reported at most once, in the incarnation that submitted the exchange, and not to
@@ -8,11 +8,7 @@ use crate::fact::Fact;
 #[derive(Debug)]
 pub struct ReportedOnce;
 
-impl Checker for ReportedOnce {
-    fn name(&self) -> &'static str {
-        "reported-once"
-    }
-
+impl Checker<Links> for ReportedOnce {
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         let (by, token) = match fact {
             Fact::Reported { by, token, .. } | Fact::Doubted { by, token, .. } => (by, *token),

@@ -2,7 +2,7 @@
 
 use covalent_protocol::Outcome;
 
-use super::{Checker, Scene, Verdict, forbid};
+use super::{Checker, Links, Scene, Verdict, forbid};
 use crate::{book::Ended, fact::Fact};
 
 /// "Committed" is reported only for an executed exchange, with the reply of its execution.
@@ -20,11 +20,7 @@ use crate::{book::Ended, fact::Fact};
 #[derive(Debug)]
 pub struct ReportedTruthfully;
 
-impl Checker for ReportedTruthfully {
-    fn name(&self) -> &'static str {
-        "reported-truthfully"
-    }
-
+impl Checker<Links> for ReportedTruthfully {
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         match fact {
             Fact::Reported {

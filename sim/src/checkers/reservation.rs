@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use covalent_protocol::{ExchangeId, LinkEvent, Mode, Refusal};
 
-use super::{Checker, Scene, Verdict, forbid};
+use super::{Checker, Links, Scene, Verdict, forbid};
 use crate::{
     book::NodeIncarnation,
     fact::Fact,
@@ -39,11 +39,7 @@ struct Open {
     hold: Hold,
 }
 
-impl Checker for Reservation {
-    fn name(&self) -> &'static str {
-        "reservation"
-    }
-
+impl Checker<Links> for Reservation {
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         match fact {
             Fact::Admitted {

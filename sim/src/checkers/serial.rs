@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use covalent_protocol::Refusal;
 
-use super::{Checker, Scene, Verdict, forbid};
+use super::{Checker, Links, Scene, Verdict, forbid};
 use crate::{
     book::NodeIncarnation,
     fact::Fact,
@@ -20,11 +20,7 @@ pub struct Serial {
     models: HashMap<NodeIncarnation, Model>,
 }
 
-impl Checker for Serial {
-    fn name(&self) -> &'static str {
-        "serial"
-    }
-
+impl Checker<Links> for Serial {
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         match fact {
             Fact::Admitted { at, payload, .. } => match scene.book.of_request(payload) {

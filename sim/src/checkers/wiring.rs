@@ -2,7 +2,7 @@
 
 use covalent_protocol::{LinkEvent, LinkRefusal};
 
-use super::{Checker, Scene, Verdict, forbid};
+use super::{Checker, Links, Scene, Verdict, forbid};
 use crate::{book::NodeIncarnation, fact::Fact, incarnation, records};
 
 /// No link is refused, whatever its cable loses, damages, repeats or delays, and whichever node
@@ -25,11 +25,7 @@ pub struct Wiring {
     echo: Option<u64>,
 }
 
-impl Checker for Wiring {
-    fn name(&self) -> &'static str {
-        "wiring"
-    }
-
+impl Checker<Links> for Wiring {
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         match fact {
             Fact::Moved { .. } => self.moved = true,

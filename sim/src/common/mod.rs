@@ -3,7 +3,13 @@
 //! | file | contents |
 //! |---|---|
 //! | `queue` | scheduled events, by time |
+//! | `watch` | checkers, the first broken invariant, and recorded events |
 
 mod queue;
+mod watch;
 
-pub(crate) use self::queue::EventQueue;
+pub use self::watch::{Checker, Entry, Failure, Invariant, Verdict, Violation, Watched, When};
+pub(crate) use self::{
+    queue::EventQueue,
+    watch::{Record, Watch, forbid, invariant},
+};

@@ -53,9 +53,10 @@ use std::ops::{ControlFlow, Range};
 pub use self::{
     mutant::Mutant,
     options::Options,
-    report::{Failure, Report},
+    report::Report,
     world::{World, run},
 };
+pub use crate::common::Failure;
 use crate::seeds::on_every_core;
 
 /// Runs every seed and returns the combined report, like [`run_seeds`](crate::run_seeds).

@@ -1,11 +1,5 @@
 //! Results of a run.
 
-use std::fmt;
-
-use super::{
-    options::Options,
-    witness::{Entry, Violation},
-};
 use crate::report::report;
 
 report! {
@@ -57,32 +51,3 @@ report! {
     /// Round trips from the last fault until everything had completed; the maximum of several runs.
     round_trips_most,
 }
-
-/// A run in which an invariant was broken.
-#[derive(Debug, Clone)]
-pub struct Failure {
-    /// The seed that replays it.
-    pub seed: u64,
-    /// Options of the run.
-    pub options: Options,
-    /// The broken invariant.
-    pub violation: Violation,
-    /// Recorded events; empty unless recording was on.
-    pub trace: Vec<Entry>,
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}: {}\n  seed {}, at {} units; replay: {}",
-            self.violation.checker,
-            self.violation.what,
-            self.seed,
-            self.violation.at,
-            self.options.command(self.seed)
-        )
-    }
-}
-
-impl std::error::Error for Failure {}

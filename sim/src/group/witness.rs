@@ -1,38 +1,16 @@
 //! Shows everything that happens to every checker, and keeps the book and the trace.
 
 use covalent_protocol::group::{BadEnvelope, End};
-use serde::Serialize;
 
 use super::{
     book::Book,
-    checkers::{self, Checker, Scene},
+    checkers::{self, Groups, Scene},
     fact::{Fact, Subject},
     graph::Graph,
     report::Report,
     sent::Kind,
 };
-
-/// A line of a trace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Entry {
-    /// When, in units.
-    pub at: u64,
-    /// Topic of the entry.
-    pub subject: Subject,
-    /// Description of the event.
-    pub text: String,
-}
-
-/// An invariant was broken.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Violation {
-    /// The checker that saw it.
-    pub checker: &'static str,
-    /// Description by the checker.
-    pub what: String,
-    /// When, in units.
-    pub at: u64,
-}
+use crate::common::{Entry, Invariant, Record, Violation, Watch, When};
 
 /// Sees everything.
 #[derive(Debug)]
@@ -45,9 +23,8 @@ pub struct Witness {
     pub now: u64,
     /// Time of the first notification that a member is lost or gone.
     pub evidence_at: Option<u64>,
-    checkers: Vec<Box<dyn Checker>>,
-    violation: Option<Violation>,
-    trace: Option<Vec<Entry>>,
+    watch: Watch<Groups>,
+    record: Record<Subject>,
 }
 
 impl Witness {
@@ -63,55 +40,39 @@ impl Witness {
         Self::with(checkers::of_applications(), false)
     }
 
-    fn with(checkers: Vec<Box<dyn Checker>>, record: bool) -> Self {
+    fn with(checkers: Vec<Invariant<Groups>>, record: bool) -> Self {
         Self {
             book: Book::default(),
             report: Report::default(),
             now: 0,
             evidence_at: None,
-            checkers,
-            violation: None,
-            trace: record.then(Vec::new),
+            watch: Watch::new(checkers),
+            record: Record::new(record),
         }
     }
 
     /// Returns the first broken invariant.
     #[must_use]
     pub const fn violation(&self) -> Option<&Violation> {
-        self.violation.as_ref()
+        self.watch.violation()
     }
 
     /// Returns the events, if they were recorded.
     #[must_use]
-    pub fn into_trace(self) -> Vec<Entry> {
-        self.trace.unwrap_or_default()
+    pub fn into_trace(self) -> Vec<Entry<Subject>> {
+        self.record.into_trace()
     }
 
     /// Shows a fact to the checkers, then enters it.
     pub fn see(&mut self, fact: &Fact<'_>, graph: &Graph) {
-        if let Some(trace) = &mut self.trace {
-            trace.push(Entry {
-                at: self.now,
-                subject: fact.subject(),
-                text: fact.to_string(),
-            });
-        }
+        let when = When::At(self.now);
+        self.record
+            .add(when, || [(fact.subject(), fact.to_string())]);
         let scene = Scene {
             book: &self.book,
             graph,
         };
-        // Keep the first violation: later ones come from a world that is already broken.
-        for checker in &mut self.checkers {
-            if let Err(what) = checker.see(fact, &scene)
-                && self.violation.is_none()
-            {
-                self.violation = Some(Violation {
-                    checker: checker.name(),
-                    what,
-                    at: self.now,
-                });
-            }
-        }
+        self.watch.see(fact, &scene, when);
         self.count(fact);
         self.book.enter(fact);
     }

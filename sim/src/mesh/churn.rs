@@ -4,11 +4,9 @@ use std::{ops::ControlFlow, ops::Range};
 
 use fastrand::Rng;
 
-use super::{
-    failure::MeshFailure, figures::MeshReport, options::MeshOptions, plan, trace::Trace,
-    world::MeshWorld,
-};
+use super::{figures::MeshReport, options::MeshOptions, plan, trace::Trace, world::MeshWorld};
 use crate::{
+    common::Failure,
     seeds::on_every_core,
     shape::{BadShape, Shape},
 };
@@ -32,7 +30,7 @@ pub fn run(
     shape: Shape,
     options: &MeshOptions,
     trace: Option<Trace>,
-) -> (Result<MeshReport, Box<MeshFailure>>, Option<Trace>) {
+) -> (Result<MeshReport, Box<Failure>>, Option<Trace>) {
     let mut rng = Rng::with_seed(seed);
     let plan = plan::churn(&shape, options, &mut rng);
     let nodes = shape.nodes;
@@ -62,7 +60,7 @@ pub fn run_seeds(
     seeds: Range<u64>,
     options: &MeshOptions,
     progress: impl Fn(u64) -> ControlFlow<()> + Sync,
-) -> Result<MeshReport, Box<MeshFailure>> {
+) -> Result<MeshReport, Box<Failure>> {
     let one = |seed| {
         let shape = shape(seed, options).unwrap_or_else(|error| unreachable!("{error}"));
         run(seed, shape, options, None).0

@@ -3,10 +3,9 @@
 use std::ops::{ControlFlow, Range};
 
 use super::{
-    failure::MeshFailure, figures::MeshReport, options::MeshOptions, sixteen, three, trace::Trace,
-    world::MeshWorld,
+    figures::MeshReport, options::MeshOptions, sixteen, three, trace::Trace, world::MeshWorld,
 };
-use crate::{named::named, seeds::on_every_core, shape::Shape};
+use crate::{common::Failure, named::named, seeds::on_every_core, shape::Shape};
 
 /// Round trips in a tick interval. No repair waits for a tick, but the detection of a silent
 /// failure takes several.
@@ -73,7 +72,7 @@ pub fn run_case(
     case: u64,
     options: &MeshOptions,
     trace: Option<Trace>,
-) -> (Result<MeshReport, Box<MeshFailure>>, Option<Trace>) {
+) -> (Result<MeshReport, Box<Failure>>, Option<Trace>) {
     let options = &MeshOptions {
         tick_rt: TICK_RT,
         ..options.clone()
@@ -100,7 +99,7 @@ pub fn run_cases(
     cases: Range<u64>,
     options: &MeshOptions,
     progress: impl Fn(u64) -> ControlFlow<()> + Sync,
-) -> Result<MeshReport, Box<MeshFailure>> {
+) -> Result<MeshReport, Box<Failure>> {
     let one = |case| run_case(list, case, options, None).0;
     on_every_core(
         cases,

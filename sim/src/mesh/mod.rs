@@ -12,7 +12,7 @@
 //! | [`checkers`] | one for each invariant |
 //! | `liar` | a node beside the mesh that lies |
 //! | `mutant`, `lens` | deliberate defects, and the messages that they change |
-//! | `figures`, `spread`, `failure` | results of a run |
+//! | `figures`, `spread` | results of a run |
 //! | `churn` | a run: settle, faults, rest, all mended, rest |
 //! | `exhaustive`, `three`, `sixteen` | triangle: every failure; 4×4 grid: single ones and pairs |
 //! | `trace`, `page/` | recorded events, and the page with their timeline |
@@ -29,7 +29,6 @@ mod content;
 mod errand;
 mod exhaustive;
 mod fact;
-mod failure;
 mod fault;
 mod figures;
 mod lens;
@@ -61,7 +60,6 @@ pub use self::{
     errand::{Answer, Errand},
     exhaustive::{Exhaustive, run_case, run_cases},
     fact::{Counts, MeshFact, View},
-    failure::MeshFailure,
     fault::MeshFault,
     figures::MeshReport,
     load::MeshLoad,

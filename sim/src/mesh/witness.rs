@@ -1,13 +1,16 @@
 //! Shows everything that happens to every checker, to the figures and to the trace.
 
 use super::{
-    checkers::{self, MeshChecker},
+    checkers::{self, Meshes},
     fact::MeshFact,
     figures::Figures,
     scene::MeshScene,
     trace::Trace,
 };
-use crate::{shape::Shape, witness::Violation};
+use crate::{
+    common::{Violation, Watch, When},
+    shape::Shape,
+};
 
 /// Sees everything.
 #[derive(Debug)]
@@ -15,8 +18,7 @@ pub(super) struct Witness {
     pub scene: MeshScene,
     pub figures: Figures,
     pub trace: Option<Trace>,
-    checkers: Vec<Box<dyn MeshChecker>>,
-    violation: Option<Violation>,
+    watch: Watch<Meshes>,
     facts: u32,
     fingerprint: u64,
 }
@@ -27,8 +29,7 @@ impl Witness {
             figures: Figures::default(),
             trace,
             scene: MeshScene::new(shape, has_paths, slowest_rt_units),
-            checkers: checkers::all(),
-            violation: None,
+            watch: Watch::new(checkers::all()),
             facts: 0,
             fingerprint: 0,
         }
@@ -40,20 +41,12 @@ impl Witness {
         self.mix(self.scene.now_units);
         self.scene.record(fact);
         self.figures.record(fact, &self.scene);
-        if self.violation.is_none() {
-            let checkers = self.checkers.iter_mut();
-            let mut broken = checkers.filter_map(|checker| {
-                let what = checker.see(fact, &self.scene).err()?;
-                Some(Violation {
-                    checker: checker.name(),
-                    what,
-                    step: self.facts,
-                })
-            });
-            self.violation = broken.next();
-            if let (Some(trace), Some(violation)) = (&mut self.trace, &self.violation) {
-                trace.record_violation(violation, &self.scene);
-            }
+        let was_broken = self.violation().is_some();
+        self.watch.see(fact, &self.scene, When::Step(self.facts));
+        if !was_broken
+            && let (Some(trace), Some(violation)) = (&mut self.trace, self.watch.violation())
+        {
+            trace.record_violation(violation, &self.scene);
         }
         if let Some(trace) = &mut self.trace {
             trace.record(fact, &self.scene);
@@ -62,7 +55,7 @@ impl Witness {
 
     /// Returns the first broken invariant.
     pub const fn violation(&self) -> Option<&Violation> {
-        self.violation.as_ref()
+        self.watch.violation()
     }
 
     /// Mixes a number into the fingerprint.

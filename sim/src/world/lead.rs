@@ -4,12 +4,7 @@ use covalent_protocol::DownReason;
 use fastrand::Rng;
 
 use super::World;
-use crate::{
-    options::Options,
-    plan::Plan,
-    report::Report,
-    witness::{Violation, Witness},
-};
+use crate::{common::Violation, options::Options, plan::Plan, report::Report, witness::Witness};
 
 impl World {
     /// A world in which only its driver acts. No request is refused for lack of resources.

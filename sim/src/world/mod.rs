@@ -21,7 +21,8 @@ use fastrand::Rng;
 use crate::{
     book::{Ended, Exchange, NodeIncarnation},
     cable::{Cable, End, FrameOutcome},
-    fact::{Fact, Place},
+    common::{Entry, Failure},
+    fact::{Fact, Place, Subject},
     incarnation,
     journal::LastBatch,
     liar::Liar,
@@ -34,8 +35,8 @@ use crate::{
     program::{Deferred, Program, QUESTION},
     records::Content,
     region,
-    report::{Failure, Report},
-    witness::{Entry, Witness},
+    report::Report,
+    witness::Witness,
 };
 
 /// Requests in a thousand that a node refuses although it could serve them.
@@ -71,7 +72,7 @@ pub struct World {
 ///
 /// # Errors
 /// Returns the broken invariant with the seed.
-pub fn run(seed: u64, options: &Options) -> Result<Report, Failure> {
+pub fn run(seed: u64, options: &Options) -> Result<Report, Box<Failure>> {
     World::new(seed, options, false).run(seed).0
 }
 
@@ -144,7 +145,7 @@ impl World {
 
     /// Executes the plan, then stops the faults and lets everything complete. Returns the result
     /// under the name of `seed`, and the trace if it was recorded.
-    pub fn run(mut self, seed: u64) -> (Result<Report, Failure>, Vec<Entry>) {
+    pub fn run(mut self, seed: u64) -> (Result<Report, Box<Failure>>, Vec<Entry<Subject>>) {
         if self.plan.arbitrary {
             self.begin_arbitrary();
         }
@@ -164,19 +165,16 @@ impl World {
         if self.witness.violation().is_none() {
             self.come_to_rest(ROUNDS);
         }
-        if let Some(violation) = self.witness.violation().cloned() {
-            let options = self.options.clone();
-            let trace = self.witness.into_trace();
-            let failure = Failure {
+        let result = match self.witness.violation().cloned() {
+            None => Ok(self.finish()),
+            Some(violation) => Err(Box::new(Failure {
                 seed,
-                options,
+                replay: self.options.command(seed),
+                when: format!("step {}", violation.when),
                 violation,
-                trace: trace.clone(),
-            };
-            return (Err(failure), trace);
-        }
-        let report = self.finish();
-        (Ok(report), self.witness.into_trace())
+            })),
+        };
+        (result, self.witness.into_trace())
     }
 
     /// Submits a request that the seed picks from `from` to `to`.

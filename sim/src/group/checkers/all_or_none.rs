@@ -1,6 +1,6 @@
 //! Checks that survivors deliver whatever any member delivered.
 
-use super::{Checker, Fact, Scene, Verdict, forbid};
+use super::{Checker, Fact, Groups, Scene, Verdict, forbid};
 use crate::group::{book::ViewId, keys::KeyMap, sent::SentEnvelope};
 
 /// Every message that any member delivered in a view, even a dead one, is delivered by all members
@@ -12,11 +12,7 @@ pub struct AllOrNone {
     came: KeyMap<(usize, ViewId), Vec<u64>>,
 }
 
-impl Checker for AllOrNone {
-    fn name(&self) -> &'static str {
-        "all-or-none"
-    }
-
+impl Checker<Groups> for AllOrNone {
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         match fact {
             Fact::Received { by, sent, .. } if sent.number > 0 => {

@@ -2,7 +2,7 @@
 
 use covalent_protocol::group::WINDOW;
 
-use super::{Checker, Fact, Scene, Verdict, forbid};
+use super::{Checker, Fact, Groups, Scene, Verdict, forbid};
 use crate::group::{book::ViewId, keys::KeyMap, net::ENVELOPE_BYTES, sent::SentEnvelope};
 
 /// Batches of a sender that not all applications took, at most.
@@ -24,11 +24,7 @@ pub struct Bounded {
     waiting: KeyMap<usize, usize>,
 }
 
-impl Checker for Bounded {
-    fn name(&self) -> &'static str {
-        "bounded"
-    }
-
+impl Checker<Groups> for Bounded {
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         match fact {
             Fact::SentEnvelope { by, to, sent } => {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use covalent_protocol::group::Members;
 
-use super::{Checker, Fact, Scene, Verdict};
+use super::{Checker, Fact, Groups, Scene, Verdict};
 use crate::group::book::{Book, Membership, MembershipId, Order};
 
 /// After the last fault, all running members that belong together are in one view. Every message is
@@ -12,11 +12,7 @@ use crate::group::book::{Book, Membership, MembershipId, Order};
 #[derive(Debug)]
 pub struct Convergence;
 
-impl Checker for Convergence {
-    fn name(&self) -> &'static str {
-        "convergence"
-    }
-
+impl Checker<Groups> for Convergence {
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         match fact {
             Fact::Over => unfinished(scene).map_or(Ok(()), Err),

@@ -1,6 +1,6 @@
 //! Checks that each message arrives once, complete, and in its sender's order.
 
-use super::{Checker, Fact, Scene, Verdict, forbid};
+use super::{Checker, Fact, Groups, Scene, Verdict, forbid};
 use crate::group::keys::KeySet;
 
 /// A member delivers each message at most once, as it was sent, in the order of its sender's
@@ -10,11 +10,7 @@ pub struct ExactlyOnce {
     reported: KeySet<(usize, u64)>,
 }
 
-impl Checker for ExactlyOnce {
-    fn name(&self) -> &'static str {
-        "exactly-once"
-    }
-
+impl Checker<Groups> for ExactlyOnce {
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         let Fact::Delivered {
             by, placed, whole, ..

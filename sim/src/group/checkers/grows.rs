@@ -1,6 +1,6 @@
 //! Checks that reported values never regress.
 
-use super::{Checker, Fact, Scene, Verdict, forbid};
+use super::{Checker, Fact, Groups, Scene, Verdict, forbid};
 use crate::group::{
     book::ViewId,
     keys::KeyMap,
@@ -19,11 +19,7 @@ pub struct Grows {
     proposals: KeyMap<(ViewId, u64), Proposal>,
 }
 
-impl Checker for Grows {
-    fn name(&self) -> &'static str {
-        "grows"
-    }
-
+impl Checker<Groups> for Grows {
     fn see(&mut self, fact: &Fact<'_>, _: &Scene<'_>) -> Verdict {
         match fact {
             Fact::SentEnvelope { by, to, sent } => {

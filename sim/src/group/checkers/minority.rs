@@ -2,7 +2,7 @@
 
 use covalent_protocol::group::{Members, Stop};
 
-use super::{Checker, Fact, Scene, Verdict, forbid};
+use super::{Checker, Fact, Groups, Scene, Verdict, forbid};
 use crate::group::{book::ViewId, keys::KeySet};
 
 /// A wedged member delivers only what a quorum decided. A member that reaches no quorum of its view
@@ -13,11 +13,7 @@ pub struct Minority {
     wedged: KeySet<(usize, ViewId)>,
 }
 
-impl Checker for Minority {
-    fn name(&self) -> &'static str {
-        "minority"
-    }
-
+impl Checker<Groups> for Minority {
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         match fact {
             Fact::SentEnvelope { by, sent, .. } if sent.row.wedged => {

@@ -2,20 +2,20 @@
 //!
 //! | checker | invariant |
 //! |---|---|
-//! | [`ViewAgreement`] | one view per group and number; numbers grow; installers are members |
-//! | [`OneChain`] | a quorum of the voters of the previous view reported its acceptance |
-//! | [`TotalOrder`] | of two members' messages in a view, one sequence is a prefix of the other |
-//! | [`AllOrNone`] | what any member delivered in a view, all installers of the next deliver |
-//! | [`ExactlyOnce`] | a member delivers each message at most once, as sent, in sender order |
-//! | [`Minority`] | a wedged member delivers only decided messages; without a quorum it stops |
-//! | [`Reported`] | a survivor's messages are delivered; a stopped member's may be in doubt |
-//! | [`Stable`] | the applications of all members took what is reported stable |
-//! | [`State`] | a joiner gets the state of all earlier messages, and votes only then |
-//! | [`Bounded`] | envelopes in flight, receive queues, rounds and waiting messages are bounded |
-//! | [`Grows`] | no reported field of a row decreases, and no promise is broken |
-//! | [`Quiet`] | at rest, members send only keepalives |
-//! | [`Unmoved`] | envelopes forged by an untrusted local user change no member |
-//! | [`Convergence`] | after the last fault: one view, all messages delivered, no open search |
+//! | view-agreement | one view per group and number; numbers grow; installers are members |
+//! | one-chain | a quorum of the voters of the previous view reported its acceptance |
+//! | total-order | of two members' messages in a view, one sequence is a prefix of the other |
+//! | all-or-none | what any member delivered in a view, all installers of the next deliver |
+//! | exactly-once | a member delivers each message at most once, as sent, in sender order |
+//! | minority | a wedged member delivers only decided messages; without a quorum it stops |
+//! | reported | a survivor's messages are delivered; a stopped member's may be in doubt |
+//! | stable | the applications of all members took what is reported stable |
+//! | state | a joiner gets the state of all earlier messages, and votes only then |
+//! | bounded | envelopes in flight, receive queues, rounds and waiting messages are bounded |
+//! | grows | no reported field of a row decreases, and no promise is broken |
+//! | quiet | at rest, members send only keepalives |
+//! | unmoved | envelopes forged by an untrusted local user change no member |
+//! | convergence | after the last fault: one view, all messages delivered, no open search |
 
 mod all_or_none;
 mod bounded;
@@ -32,28 +32,24 @@ mod total_order;
 mod unmoved;
 mod view_agreement;
 
-use std::fmt;
-
-pub use self::{
-    all_or_none::AllOrNone,
-    bounded::Bounded,
-    convergence::{Convergence, unfinished},
-    exactly_once::ExactlyOnce,
-    grows::Grows,
-    minority::Minority,
-    one_chain::OneChain,
-    quiet::Quiet,
-    reported::Reported,
-    stable::Stable,
-    state::State,
-    total_order::TotalOrder,
-    unmoved::Unmoved,
+pub use self::convergence::unfinished;
+use self::{
+    all_or_none::AllOrNone, bounded::Bounded, convergence::Convergence, exactly_once::ExactlyOnce,
+    grows::Grows, minority::Minority, one_chain::OneChain, quiet::Quiet, reported::Reported,
+    stable::Stable, state::State, total_order::TotalOrder, unmoved::Unmoved,
     view_agreement::ViewAgreement,
 };
 use super::{book::Book, fact::Fact, graph::Graph};
+use crate::common::{Checker, Invariant, Verdict, Watched, forbid, invariant};
 
-/// A checker's verdict on a fact: `Ok`, or how the fact breaks the invariant.
-pub type Verdict = Result<(), String>;
+/// Groups, as their checkers see them.
+#[derive(Debug)]
+pub struct Groups;
+
+impl Watched for Groups {
+    type Fact<'a> = Fact<'a>;
+    type Scene<'a> = Scene<'a>;
+}
 
 /// Context of a fact that a checker may inspect.
 #[derive(Debug, Clone, Copy)]
@@ -73,55 +69,36 @@ impl Scene<'_> {
     }
 }
 
-/// Watches one invariant.
-pub trait Checker: fmt::Debug + Send {
-    /// Its name, in violations and documents.
-    fn name(&self) -> &'static str;
-
-    /// Looks at one fact.
-    ///
-    /// # Errors
-    /// How it breaks the invariant.
-    fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict;
-}
-
 /// All checkers.
-#[must_use]
-pub fn all() -> Vec<Box<dyn Checker>> {
+pub(super) fn all() -> Vec<Invariant<Groups>> {
     vec![
-        Box::new(ViewAgreement),
-        Box::new(OneChain),
-        Box::new(TotalOrder),
-        Box::new(AllOrNone::default()),
-        Box::new(ExactlyOnce::default()),
-        Box::new(Minority::default()),
-        Box::new(Reported::default()),
-        Box::new(Stable),
-        Box::new(State),
-        Box::new(Bounded::default()),
-        Box::new(Grows::default()),
-        Box::new(Quiet::default()),
-        Box::new(Unmoved),
-        Box::new(Convergence),
+        invariant("view-agreement", ViewAgreement),
+        invariant("one-chain", OneChain),
+        invariant("total-order", TotalOrder),
+        invariant("all-or-none", AllOrNone::default()),
+        invariant("exactly-once", ExactlyOnce::default()),
+        invariant("minority", Minority::default()),
+        invariant("reported", Reported::default()),
+        invariant("stable", Stable),
+        invariant("state", State),
+        invariant("bounded", Bounded::default()),
+        invariant("grows", Grows::default()),
+        invariant("quiet", Quiet::default()),
+        invariant("unmoved", Unmoved),
+        invariant("convergence", Convergence),
     ]
 }
 
 /// Returns the checkers that depend only on what applications request and receive.
-#[must_use]
-pub fn of_applications() -> Vec<Box<dyn Checker>> {
+pub(super) fn of_applications() -> Vec<Invariant<Groups>> {
     vec![
-        Box::new(ViewAgreement),
-        Box::new(TotalOrder),
-        Box::new(AllOrNone::default()),
-        Box::new(ExactlyOnce::default()),
-        Box::new(Reported::default()),
-        Box::new(Stable),
-        Box::new(State),
-        Box::new(Convergence),
+        invariant("view-agreement", ViewAgreement),
+        invariant("total-order", TotalOrder),
+        invariant("all-or-none", AllOrNone::default()),
+        invariant("exactly-once", ExactlyOnce::default()),
+        invariant("reported", Reported::default()),
+        invariant("stable", Stable),
+        invariant("state", State),
+        invariant("convergence", Convergence),
     ]
-}
-
-/// The error, if `wrong`.
-fn forbid(wrong: bool, what: impl FnOnce() -> String) -> Verdict {
-    if wrong { Err(what()) } else { Ok(()) }
 }

@@ -2,7 +2,7 @@
 
 use covalent_protocol::group::{Contact, Incarnation, Members, View};
 
-use super::{Checker, Fact, Scene, Verdict, forbid};
+use super::{Checker, Fact, Groups, Scene, Verdict, forbid};
 use crate::group::{book::Membership, sent::Proposal};
 
 /// A quorum of the voters of the previous view reported that it accepted the next view.
@@ -12,11 +12,7 @@ use crate::group::{book::Membership, sent::Proposal};
 #[derive(Debug)]
 pub struct OneChain;
 
-impl Checker for OneChain {
-    fn name(&self) -> &'static str {
-        "one-chain"
-    }
-
+impl Checker<Groups> for OneChain {
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         let Fact::View { by, view } = fact else {
             return Ok(());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Checker, Fact, Scene, Verdict, forbid};
+use super::{Checker, Fact, Groups, Scene, Verdict, forbid};
 use crate::group::{book::Membership, sent::Kind};
 
 /// At rest a member sends only keepalives: one per tick to the next rank, and a reply to every
@@ -12,11 +12,7 @@ pub struct Quiet {
     sent: Option<BTreeMap<usize, u64>>,
 }
 
-impl Checker for Quiet {
-    fn name(&self) -> &'static str {
-        "quiet"
-    }
-
+impl Checker<Groups> for Quiet {
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         match fact {
             Fact::Idle => {

@@ -2,7 +2,7 @@
 
 use covalent_protocol::group::Incarnation;
 
-use super::{Checker, Fact, Scene, Verdict, forbid};
+use super::{Checker, Fact, Groups, Scene, Verdict, forbid};
 
 /// A message that a survivor requested is delivered. A message of a stopped member is delivered or
 /// was reported in doubt. The next incarnation is notified how many were delivered.
@@ -18,11 +18,7 @@ pub struct Reported {
     outcomes: Vec<(usize, Incarnation, u64)>,
 }
 
-impl Checker for Reported {
-    fn name(&self) -> &'static str {
-        "reported"
-    }
-
+impl Checker<Groups> for Reported {
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         match fact {
             Fact::Requested { by, sequence, .. } => {

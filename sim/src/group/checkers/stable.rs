@@ -1,16 +1,12 @@
 //! Checks that stability reports are true.
 
-use super::{Checker, Fact, Scene, Verdict, forbid};
+use super::{Checker, Fact, Groups, Scene, Verdict, forbid};
 
 /// Whatever is reported stable was taken by the applications of all members.
 #[derive(Debug)]
 pub struct Stable;
 
-impl Checker for Stable {
-    fn name(&self) -> &'static str {
-        "stable"
-    }
-
+impl Checker<Groups> for Stable {
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         let Fact::Stable { by, view, position } = fact else {
             return Ok(());

@@ -2,18 +2,14 @@
 
 use covalent_protocol::group::View;
 
-use super::{Checker, Fact, Scene, Verdict, forbid};
+use super::{Checker, Fact, Groups, Scene, Verdict, forbid};
 
 /// The state of a joiner equals a replay of all messages before its view. No member votes before it
 /// has the state.
 #[derive(Debug)]
 pub struct State;
 
-impl Checker for State {
-    fn name(&self) -> &'static str {
-        "state"
-    }
-
+impl Checker<Groups> for State {
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         match fact {
             Fact::State {

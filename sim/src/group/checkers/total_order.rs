@@ -1,17 +1,13 @@
 //! One order for all.
 
-use super::{Checker, Fact, Scene, Verdict, forbid};
+use super::{Checker, Fact, Groups, Scene, Verdict, forbid};
 
 /// Of two members' messages in a view, one sequence is a prefix of the other. The sequences are
 /// equal for all members that install the next view.
 #[derive(Debug)]
 pub struct TotalOrder;
 
-impl Checker for TotalOrder {
-    fn name(&self) -> &'static str {
-        "total-order"
-    }
-
+impl Checker<Groups> for TotalOrder {
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         let Fact::Delivered {
             by, placed, view, ..

@@ -1,16 +1,12 @@
 //! Checks that envelopes forged by an untrusted local user change nothing.
 
-use super::{Checker, Fact, Scene, Verdict, forbid};
+use super::{Checker, Fact, Groups, Scene, Verdict, forbid};
 
 /// No member changes because of a forged envelope.
 #[derive(Debug)]
 pub struct Unmoved;
 
-impl Checker for Unmoved {
-    fn name(&self) -> &'static str {
-        "unmoved"
-    }
-
+impl Checker<Groups> for Unmoved {
     fn see(&mut self, fact: &Fact<'_>, _: &Scene<'_>) -> Verdict {
         forbid(matches!(fact, Fact::Forged { moved: true, .. }), || {
             fact.to_string()

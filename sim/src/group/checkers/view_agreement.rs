@@ -1,17 +1,13 @@
 //! Checks that all members install the same view under one number.
 
-use super::{Checker, Fact, Scene, Verdict, forbid};
+use super::{Checker, Fact, Groups, Scene, Verdict, forbid};
 
 /// Views of one group and number are equal at all members that install them. Numbers only grow. A
 /// member belongs to each view that it installs.
 #[derive(Debug)]
 pub struct ViewAgreement;
 
-impl Checker for ViewAgreement {
-    fn name(&self) -> &'static str {
-        "view-agreement"
-    }
-
+impl Checker<Groups> for ViewAgreement {
     fn see(&mut self, fact: &Fact<'_>, scene: &Scene<'_>) -> Verdict {
         let Fact::View { by, view } = fact else {
             return Ok(());

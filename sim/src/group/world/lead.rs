@@ -1,7 +1,10 @@
 //! Operations for a driver that controls a world.
 
 use super::World;
-use crate::group::{book::MembershipId, fact::Fact, witness::Violation};
+use crate::{
+    common::Violation,
+    group::{book::MembershipId, fact::Fact},
+};
 
 impl World {
     /// Time of the first notification that a member is lost or gone, in units.

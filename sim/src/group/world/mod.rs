@@ -30,17 +30,21 @@ use self::untrusted::Overheard;
 use super::{
     application::Application,
     book::{Book, MembershipId},
-    fact::Fact,
+    fact::{Fact, Subject},
     graph::Graph,
     lens::Lens,
     net::{Net, node_of},
     options::{Fault, Options},
     plan::{HOP_UNITS, Plan},
-    report::{Failure, Report},
+    report::Report,
     sent::SentEnvelope,
-    witness::{Entry, Witness},
+    witness::Witness,
 };
-use crate::{common::EventQueue, node_guid, shape::BadShape};
+use crate::{
+    common::{Entry, EventQueue, Failure},
+    node_guid,
+    shape::BadShape,
+};
 
 /// The group of all worlds that begin with a view.
 const GROUP: u64 = 0x67;
@@ -350,24 +354,21 @@ impl World {
 
     /// Executes the plan, then stops the faults and lets everything complete. Returns the result
     /// under the name of `seed`, and the trace if it was recorded.
-    pub fn run(mut self, seed: u64) -> (Result<Report, Box<Failure>>, Vec<Entry>) {
+    pub fn run(mut self, seed: u64) -> (Result<Report, Box<Failure>>, Vec<Entry<Subject>>) {
         self.do_deeds();
         if self.witness.violation().is_none() {
             self.rest();
         }
-        let report = *self.report();
-        let violation = self.witness.violation().cloned();
-        let trace = self.witness.into_trace();
-        let result = match violation {
-            None => Ok(report),
+        let result = match self.witness.violation().cloned() {
+            None => Ok(*self.report()),
             Some(violation) => Err(Box::new(Failure {
                 seed,
-                options: self.options,
+                replay: self.options.command(seed),
+                when: format!("at {} units", violation.when),
                 violation,
-                trace: trace.clone(),
             })),
         };
-        (result, trace)
+        (result, self.witness.into_trace())
     }
 
     /// Executes all events that are due until `until`, or until an invariant is broken.

@@ -2,7 +2,7 @@
 
 use std::iter;
 
-use super::{MeshChecker, Verdict};
+use super::{Checker, Meshes, Verdict};
 use crate::mesh::{fact::MeshFact, scene::MeshScene};
 
 /// Parents whose links are up at both ends in one epoch form no loop in the tree of any root, at
@@ -10,11 +10,7 @@ use crate::mesh::{fact::MeshFact, scene::MeshScene};
 #[derive(Debug)]
 pub(super) struct Acyclic;
 
-impl MeshChecker for Acyclic {
-    fn name(&self) -> &'static str {
-        "acyclic"
-    }
-
+impl Checker<Meshes> for Acyclic {
     fn see(&mut self, fact: &MeshFact<'_>, scene: &MeshScene) -> Verdict {
         let MeshFact::Attached { at, root } = *fact else {
             return Ok(());

@@ -1,6 +1,6 @@
 //! Both ends of a cable agree.
 
-use super::{MeshChecker, Verdict};
+use super::{Checker, Meshes, Verdict};
 use crate::mesh::{fact::MeshFact, scene::MeshScene};
 
 /// At rest, a link is up at both ends of a cable, in one epoch, if the cable carries frames in both
@@ -8,11 +8,7 @@ use crate::mesh::{fact::MeshFact, scene::MeshScene};
 #[derive(Debug)]
 pub(super) struct Agreement;
 
-impl MeshChecker for Agreement {
-    fn name(&self) -> &'static str {
-        "agreement"
-    }
-
+impl Checker<Meshes> for Agreement {
     fn see(&mut self, fact: &MeshFact<'_>, scene: &MeshScene) -> Verdict {
         // The convergence checker reports what has not completed.
         let MeshFact::AtRest {

@@ -1,6 +1,6 @@
 //! Checks that counters match events.
 
-use super::{MeshChecker, Verdict};
+use super::{Checker, Meshes, Verdict};
 use crate::mesh::{fact::MeshFact, scene::MeshScene};
 
 /// At rest, the counters of each node's links match what its program observed: exchanges reported
@@ -9,11 +9,7 @@ use crate::mesh::{fact::MeshFact, scene::MeshScene};
 #[derive(Debug)]
 pub(super) struct Books;
 
-impl MeshChecker for Books {
-    fn name(&self) -> &'static str {
-        "books"
-    }
-
+impl Checker<Meshes> for Books {
     fn see(&mut self, fact: &MeshFact<'_>, scene: &MeshScene) -> Verdict {
         let MeshFact::AtRest { counts, .. } = fact else {
             return Ok(());

@@ -1,6 +1,6 @@
 //! Checks that the memory of a node depends on the size of the mesh and on nothing else.
 
-use super::{MeshChecker, Verdict};
+use super::{Checker, Meshes, Verdict};
 use crate::mesh::{
     fact::{Counts, MeshFact},
     scene::MeshScene,
@@ -19,11 +19,7 @@ const WAITING_RECORDS: u64 = 48;
 #[derive(Debug)]
 pub(super) struct Bounded;
 
-impl MeshChecker for Bounded {
-    fn name(&self) -> &'static str {
-        "bounded"
-    }
-
+impl Checker<Meshes> for Bounded {
     fn see(&mut self, fact: &MeshFact<'_>, scene: &MeshScene) -> Verdict {
         let counts = match fact {
             MeshFact::AtRest { counts, .. } => counts,

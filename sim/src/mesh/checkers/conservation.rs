@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{MeshChecker, Verdict};
+use super::{Checker, Meshes, Verdict};
 use crate::mesh::{
     book::{Reported, Request},
     errand::{self, Errand},
@@ -32,11 +32,7 @@ struct Model {
     inbox: VecDeque<(u64, u16)>,
 }
 
-impl MeshChecker for Conservation {
-    fn name(&self) -> &'static str {
-        "conservation"
-    }
-
+impl Checker<Meshes> for Conservation {
     fn see(&mut self, fact: &MeshFact<'_>, scene: &MeshScene) -> Verdict {
         self.models.resize(scene.shape.nodes, Model::default());
         match *fact {

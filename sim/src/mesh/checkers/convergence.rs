@@ -1,6 +1,6 @@
 //! Checks that everything completes after the last fault.
 
-use super::{MeshChecker, Verdict};
+use super::{Checker, Meshes, Verdict};
 use crate::mesh::{fact::MeshFact, scene::MeshScene};
 
 /// Within a stated number of ticks after the last fault, the links match the cables and trees lead
@@ -9,11 +9,7 @@ use crate::mesh::{fact::MeshFact, scene::MeshScene};
 #[derive(Debug)]
 pub(super) struct Convergence;
 
-impl MeshChecker for Convergence {
-    fn name(&self) -> &'static str {
-        "convergence"
-    }
-
+impl Checker<Meshes> for Convergence {
     fn see(&mut self, fact: &MeshFact<'_>, _scene: &MeshScene) -> Verdict {
         match fact {
             MeshFact::AtRest {

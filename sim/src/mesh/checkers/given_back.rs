@@ -1,6 +1,6 @@
 //! Checks that reservations for paths are released.
 
-use super::{MeshChecker, Verdict};
+use super::{Checker, Meshes, Verdict};
 use crate::mesh::{fact::MeshFact, scene::MeshScene};
 
 /// Everything is whole and at rest, and no node has submitted a request for as long as a path is
@@ -9,11 +9,7 @@ use crate::mesh::{fact::MeshFact, scene::MeshScene};
 #[derive(Debug)]
 pub(super) struct GivenBack;
 
-impl MeshChecker for GivenBack {
-    fn name(&self) -> &'static str {
-        "given-back"
-    }
-
+impl Checker<Meshes> for GivenBack {
     fn see(&mut self, fact: &MeshFact<'_>, scene: &MeshScene) -> Verdict {
         let (counts, is_idle) = match *fact {
             MeshFact::Idle { counts } => (counts, true),

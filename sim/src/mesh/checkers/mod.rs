@@ -14,40 +14,33 @@ mod quiet;
 mod reaches;
 mod repairs;
 
-use std::fmt::Debug;
-
 use super::{fact::MeshFact, scene::MeshScene};
+use crate::common::{Checker, Invariant, Verdict, Watched, invariant};
 
-/// How a fact breaks the invariant, if it does.
-pub type Verdict = Result<(), String>;
+/// Meshes, as their checkers see them.
+#[derive(Debug)]
+pub(super) struct Meshes;
 
-/// Watches one invariant.
-pub trait MeshChecker: Debug {
-    /// Its name.
-    fn name(&self) -> &'static str;
-
-    /// Checks a fact. The scene already includes it.
-    ///
-    /// # Errors
-    /// Returns how the fact breaks the invariant.
-    fn see(&mut self, fact: &MeshFact<'_>, scene: &MeshScene) -> Verdict;
+impl Watched for Meshes {
+    type Fact<'a> = MeshFact<'a>;
+    type Scene<'a> = MeshScene;
 }
 
 /// All of them.
-pub(super) fn all() -> Vec<Box<dyn MeshChecker>> {
+pub(super) fn all() -> Vec<Invariant<Meshes>> {
     vec![
-        Box::new(acyclic::Acyclic),
-        Box::<order::Order>::default(),
-        Box::new(one_parent::OneParent),
-        Box::<reaches::Reaches>::default(),
-        Box::new(repairs::Repairs),
-        Box::<quiet::Quiet>::default(),
-        Box::<once::Once>::default(),
-        Box::<conservation::Conservation>::default(),
-        Box::new(given_back::GivenBack),
-        Box::new(agreement::Agreement),
-        Box::new(books::Books),
-        Box::new(bounded::Bounded),
-        Box::new(convergence::Convergence),
+        invariant("acyclic", acyclic::Acyclic),
+        invariant("order", order::Order::default()),
+        invariant("one-parent", one_parent::OneParent),
+        invariant("reaches", reaches::Reaches::default()),
+        invariant("repairs", repairs::Repairs),
+        invariant("quiet", quiet::Quiet::default()),
+        invariant("once", once::Once::default()),
+        invariant("conservation", conservation::Conservation::default()),
+        invariant("given-back", given_back::GivenBack),
+        invariant("agreement", agreement::Agreement),
+        invariant("books", books::Books),
+        invariant("bounded", bounded::Bounded),
+        invariant("convergence", convergence::Convergence),
     ]
 }

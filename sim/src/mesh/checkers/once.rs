@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{MeshChecker, Verdict};
+use super::{Checker, Meshes, Verdict};
 use crate::mesh::{book::Reported, fact::MeshFact, scene::MeshScene};
 
 /// A request is executed at most once, by its responder and by no other node. Its outcome is
@@ -19,11 +19,7 @@ pub(super) struct Once {
     reported: HashSet<u64>,
 }
 
-impl MeshChecker for Once {
-    fn name(&self) -> &'static str {
-        "once"
-    }
-
+impl Checker<Meshes> for Once {
     fn see(&mut self, fact: &MeshFact<'_>, scene: &MeshScene) -> Verdict {
         match *fact {
             MeshFact::Executed { token, at, .. } => {

@@ -2,7 +2,7 @@
 
 use covalent_protocol::tree::Standing;
 
-use super::{MeshChecker, Verdict};
+use super::{Checker, Meshes, Verdict};
 use crate::mesh::{
     fact::{MeshFact, View},
     scene::{MeshScene, Route},
@@ -14,11 +14,7 @@ use crate::mesh::{
 #[derive(Debug)]
 pub(super) struct OneParent;
 
-impl MeshChecker for OneParent {
-    fn name(&self) -> &'static str {
-        "one-parent"
-    }
-
+impl Checker<Meshes> for OneParent {
     fn see(&mut self, fact: &MeshFact<'_>, scene: &MeshScene) -> Verdict {
         let MeshFact::Tree {
             root,

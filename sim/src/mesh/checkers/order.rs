@@ -2,7 +2,7 @@
 
 use covalent_protocol::tree::Label;
 
-use super::{MeshChecker, Verdict};
+use super::{Checker, Meshes, Verdict};
 use crate::mesh::{fact::MeshFact, scene::MeshScene};
 
 /// A node's label only comes nearer while the node runs and knows the root. The label of its parent
@@ -13,11 +13,7 @@ pub(super) struct Order {
     last: Vec<Option<(u32, Label)>>,
 }
 
-impl MeshChecker for Order {
-    fn name(&self) -> &'static str {
-        "order"
-    }
-
+impl Checker<Meshes> for Order {
     fn see(&mut self, fact: &MeshFact<'_>, scene: &MeshScene) -> Verdict {
         let MeshFact::Tree { root, views, .. } = *fact else {
             return Ok(());

@@ -1,6 +1,6 @@
 //! Checks that idle nodes send only keepalives.
 
-use super::{MeshChecker, Verdict};
+use super::{Checker, Meshes, Verdict};
 use crate::mesh::{content::FrameKind, fact::MeshFact, scene::MeshScene};
 
 /// When everything is whole, routes are shortest and no node submits requests, nodes send only
@@ -10,11 +10,7 @@ pub(super) struct Quiet {
     idle: bool,
 }
 
-impl MeshChecker for Quiet {
-    fn name(&self) -> &'static str {
-        "quiet"
-    }
-
+impl Checker<Meshes> for Quiet {
     fn see(&mut self, fact: &MeshFact<'_>, scene: &MeshScene) -> Verdict {
         match fact {
             MeshFact::Idle { .. } => self.idle = true,

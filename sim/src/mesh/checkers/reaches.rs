@@ -2,7 +2,7 @@
 
 use covalent_protocol::tree::Standing;
 
-use super::{MeshChecker, Verdict};
+use super::{Checker, Meshes, Verdict};
 use crate::mesh::{UNREACHABLE, fact::MeshFact, scene::MeshScene};
 
 /// At rest, a node is attached in the tree of a root if and only if whole cables connect them. A
@@ -13,11 +13,7 @@ pub(super) struct Reaches {
     shortest: bool,
 }
 
-impl MeshChecker for Reaches {
-    fn name(&self) -> &'static str {
-        "reaches"
-    }
-
+impl Checker<Meshes> for Reaches {
     fn see(&mut self, fact: &MeshFact<'_>, scene: &MeshScene) -> Verdict {
         let (root, views) = match *fact {
             MeshFact::Tree {

@@ -1,6 +1,6 @@
 //! Repair is local and soon.
 
-use super::{MeshChecker, Verdict};
+use super::{Checker, Meshes, Verdict};
 use crate::mesh::{fact::MeshFact, scene::MeshScene, time::ROUND_TRIP_UNITS};
 
 /// A cable is cut in a mesh at rest, both ends detect it, and nothing else happens. A node that
@@ -11,11 +11,7 @@ use crate::mesh::{fact::MeshFact, scene::MeshScene, time::ROUND_TRIP_UNITS};
 #[derive(Debug)]
 pub(super) struct Repairs;
 
-impl MeshChecker for Repairs {
-    fn name(&self) -> &'static str {
-        "repairs"
-    }
-
+impl Checker<Meshes> for Repairs {
     fn see(&mut self, fact: &MeshFact<'_>, scene: &MeshScene) -> Verdict {
         let (MeshFact::Attached { at, root }, Some(fall)) = (fact, scene.risen()) else {
             return Ok(());

@@ -13,7 +13,7 @@ mod lines;
 use std::fmt::Write as _;
 
 use super::{figures::MeshReport, time::ROUND_TRIP_UNITS, trace::Trace};
-use crate::{shape::Shape, witness::Violation};
+use crate::{common::Violation, shape::Shape};
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");

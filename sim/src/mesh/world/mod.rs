@@ -12,7 +12,6 @@ use super::{
     content::Content,
     errand::Answer,
     fact::{Counts, MeshFact, View},
-    failure::MeshFailure,
     fault::MeshFault,
     figures::MeshReport,
     lens::Lens,
@@ -31,7 +30,7 @@ use super::{
     witness::Witness,
 };
 use crate::{
-    common::EventQueue,
+    common::{EventQueue, Failure},
     shape::{Shape, Spot},
 };
 
@@ -322,16 +321,19 @@ impl MeshWorld {
     ///
     /// # Errors
     /// Returns the broken invariant.
-    pub fn finish(self) -> (Result<MeshReport, Box<MeshFailure>>, Option<Trace>) {
+    pub fn finish(self) -> (Result<MeshReport, Box<Failure>>, Option<Trace>) {
         let result = match self.witness.violation() {
             None => {
                 let fingerprint = self.witness.fingerprint();
                 Ok(self.witness.figures.report(self.scene(), fingerprint))
             }
-            Some(violation) => Err(Box::new(MeshFailure {
+            Some(violation) => Err(Box::new(Failure {
                 seed: self.seed,
                 replay: self.replay,
-                at_units: self.witness.scene.now_units,
+                when: format!(
+                    "after {:.1} round trips",
+                    self.witness.scene.now_units as f64 / ROUND_TRIP_UNITS as f64
+                ),
                 violation: violation.clone(),
             })),
         };
