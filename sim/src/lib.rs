@@ -47,18 +47,16 @@ mod program;
 pub mod records;
 pub mod region;
 pub mod report;
-pub mod seeds;
 pub mod shape;
 pub mod sweep;
 pub mod witness;
 mod world;
 
 pub use self::{
-    common::Failure,
+    common::{Failure, run_seeds},
     mutant::Mutant,
     options::Options,
     report::Report,
-    seeds::run_seeds,
     world::{World, run},
 };
 

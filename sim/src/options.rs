@@ -2,9 +2,15 @@
 
 use std::ops::RangeInclusive;
 
+use fastrand::Rng;
+
 use crate::{
+    common::{Command, Drawn, Failure, Simulator},
     mutant::Mutant,
     named::{Set, named},
+    plan::Plan,
+    report::Report,
+    world::World,
 };
 
 /// How many nodes a world may have.
@@ -26,27 +32,47 @@ pub struct Options {
     pub mutant: Option<Mutant>,
 }
 
-impl Options {
-    /// The command that makes the run of `seed` again.
-    #[must_use]
-    pub fn command(&self, seed: u64) -> String {
-        let mut command = format!("covalent sim --seed {seed}");
-        if let Some(nodes) = self.nodes {
-            command += &format!(" --nodes {nodes}");
-        }
-        if let Some(topology) = self.topology {
-            command += &format!(" --topology {topology}");
-        }
-        if let Some(faults) = &self.faults {
-            command += &format!(" --faults {faults}");
-        }
-        if let Some(steps) = self.steps {
-            command += &format!(" --steps {steps}");
-        }
-        if let Some(mutant) = self.mutant {
-            command += &format!(" --mutant {mutant}");
-        }
-        command
+impl Simulator for Options {
+    type Report = Report;
+    type Fault = Fault;
+
+    fn command(&self, seed: u64) -> String {
+        let command = Command::new(format!("covalent sim --seed {seed}"))
+            .with("nodes", self.nodes)
+            .with("topology", self.topology)
+            .with("faults", self.faults)
+            .with("steps", self.steps)
+            .with("mutant", self.mutant);
+        command.0
+    }
+
+    fn run(&self, seed: u64) -> Result<Report, Box<Failure>> {
+        World::new(seed, self, false).run(seed).0
+    }
+
+    fn drawn(&self, seed: u64) -> Option<Drawn<Fault>> {
+        let plan = Plan::new(&mut Rng::with_seed(seed), self);
+        let faults: Vec<_> = plan.faults().iter().map(|(fault, _)| *fault).collect();
+        Some(Drawn {
+            nodes: plan.nodes,
+            faults: Faults::of(&faults),
+            events: plan.steps,
+        })
+    }
+
+    fn with_nodes(mut self, _: u64, nodes: usize) -> Self {
+        self.nodes = Some(nodes);
+        self
+    }
+
+    fn with_faults(mut self, faults: Faults) -> Self {
+        self.faults = Some(faults);
+        self
+    }
+
+    fn with_events(mut self, events: u32) -> Self {
+        self.steps = Some(events.max(1));
+        self
     }
 }
 

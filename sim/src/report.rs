@@ -23,9 +23,10 @@ macro_rules! report {
                     $((stringify!($most), self.$most),)*
                 ].into_iter()
             }
+        }
 
-            /// Adds the figures of another run.
-            pub fn add(&mut self, other: &Self) {
+        impl $crate::common::Tally for Report {
+            fn add(&mut self, other: &Self) {
                 $(self.$name += other.$name;)*
                 $(self.$most = self.$most.max(other.$most);)*
             }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use covalent_sim::{
+    common::Simulator,
     group::{
         Mutant, Options, Report, World,
         figures::{Cause, measure_all},

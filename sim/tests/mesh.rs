@@ -4,6 +4,7 @@
 use std::ops::ControlFlow;
 
 use covalent_sim::{
+    common::Tally,
     mesh::{self, Exhaustive, FaultClass, MeshFaults, MeshLoad, MeshMutant, MeshOptions, Trace},
     shape::Form,
 };

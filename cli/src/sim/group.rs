@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 use covalent_sim::{
-    common::Entry,
+    common::{Entry, Simulator},
     group::{
         Mutant, Options, Report, World,
         fact::Subject,

@@ -1,7 +1,13 @@
 //! `covalent sim`: a run of links and nodes, or many.
 
 use anyhow::Result;
-use covalent_sim::{Options, Report, World, common::Entry, fact::Subject, plan::Plan, run_seeds};
+use covalent_sim::{
+    Options, Report, World,
+    common::{Entry, Simulator},
+    fact::Subject,
+    plan::Plan,
+    run_seeds,
+};
 
 use super::{
     SimArgs,

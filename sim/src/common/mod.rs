@@ -3,13 +3,23 @@
 //! | file | contents |
 //! |---|---|
 //! | `queue` | scheduled events, by time |
+//! | `seeds` | many runs, on every core |
+//! | `simulator` | options that make one run of each seed |
 //! | `watch` | checkers, the first broken invariant, and recorded events |
 
 mod queue;
+mod seeds;
+mod simulator;
 mod watch;
 
-pub use self::watch::{Checker, Entry, Failure, Invariant, Verdict, Violation, Watched, When};
 pub(crate) use self::{
     queue::EventQueue,
+    seeds::run_all,
+    simulator::Command,
     watch::{Record, Watch, forbid, invariant},
+};
+pub use self::{
+    seeds::run_seeds,
+    simulator::{Drawn, Simulator, Tally},
+    watch::{Checker, Entry, Failure, Invariant, Verdict, Violation, Watched, When},
 };

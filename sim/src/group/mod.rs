@@ -48,26 +48,10 @@ mod tamper;
 pub mod witness;
 mod world;
 
-use std::ops::{ControlFlow, Range};
-
 pub use self::{
     mutant::Mutant,
     options::Options,
     report::Report,
     world::{World, run},
 };
-pub use crate::common::Failure;
-use crate::seeds::on_every_core;
-
-/// Runs every seed and returns the combined report, like [`run_seeds`](crate::run_seeds).
-///
-/// # Errors
-/// Returns the failure of the lowest seed that failed.
-pub fn run_seeds(
-    seeds: Range<u64>,
-    options: &Options,
-    progress: impl Fn(u64) -> ControlFlow<()> + Sync,
-) -> Result<Report, Box<Failure>> {
-    let one = |seed| run(seed, options);
-    on_every_core(seeds, one, Report::add, |failure| failure.seed, progress)
-}
+pub use crate::common::{Failure, run_seeds};

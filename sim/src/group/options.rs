@@ -2,8 +2,11 @@
 
 use std::ops::RangeInclusive;
 
-use super::mutant::Mutant;
+use fastrand::Rng;
+
+use super::{mutant::Mutant, plan::Plan, report::Report, world::World};
 use crate::{
+    common::{Command, Drawn, Failure, Simulator},
     named::{Set, named},
     shape::Form,
 };
@@ -28,27 +31,49 @@ pub struct Options {
     pub mutant: Option<Mutant>,
 }
 
-impl Options {
-    /// The command that makes the run of `seed` again.
-    #[must_use]
-    pub fn command(&self, seed: u64) -> String {
-        let mut command = format!("covalent sim group --seed {seed}");
-        if let Some(nodes) = self.nodes {
-            command += &format!(" --nodes {nodes}");
-        }
-        if let Some(shape) = &self.shape {
-            command += &format!(" --shape {shape}");
-        }
-        if let Some(faults) = &self.faults {
-            command += &format!(" --faults {faults}");
-        }
-        if let Some(churn) = self.churn {
-            command += &format!(" --churn {churn}");
-        }
-        if let Some(mutant) = self.mutant {
-            command += &format!(" --mutant {mutant}");
-        }
-        command
+impl Simulator for Options {
+    type Report = Report;
+    type Fault = Fault;
+
+    fn command(&self, seed: u64) -> String {
+        let command = Command::new(format!("covalent sim group --seed {seed}"))
+            .with("nodes", self.nodes)
+            .with("shape", self.shape.as_ref())
+            .with("faults", self.faults)
+            .with("churn", self.churn)
+            .with("mutant", self.mutant);
+        command.0
+    }
+
+    fn run(&self, seed: u64) -> Result<Report, Box<Failure>> {
+        World::new(seed, self, false)
+            .map_err(|error| self.without_world(seed, &error))?
+            .run(seed)
+            .0
+    }
+
+    fn drawn(&self, seed: u64) -> Option<Drawn<Fault>> {
+        let plan = Plan::new(&mut Rng::with_seed(seed), self).ok()?;
+        Some(Drawn {
+            nodes: plan.shape.nodes,
+            faults: plan.faults,
+            events: plan.deeds.len() as u32,
+        })
+    }
+
+    fn with_nodes(mut self, _: u64, nodes: usize) -> Self {
+        self.nodes = Some(nodes);
+        self
+    }
+
+    fn with_faults(mut self, faults: Faults) -> Self {
+        self.faults = Some(faults);
+        self
+    }
+
+    fn with_events(mut self, events: u32) -> Self {
+        self.churn = Some(events);
+        self
     }
 }
 

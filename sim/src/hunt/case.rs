@@ -3,10 +3,10 @@
 use fastrand::Rng;
 
 use crate::{
-    World, group, mesh,
+    common::Simulator,
+    group, mesh,
     named::named,
     options::{Fault, Faults, Options},
-    run,
     shape::Form,
 };
 
@@ -54,6 +54,34 @@ pub struct Size {
     pub events: u32,
 }
 
+/// Evaluates an expression of a case's seed and options, whatever its simulator.
+macro_rules! of_any {
+    ($case:expr, |$seed:ident, $options:ident| $value:expr) => {
+        match $case {
+            Case::Links($seed, $options) => $value,
+            Case::Groups($seed, $options) => $value,
+            Case::Meshes($seed, $options) => $value,
+        }
+    };
+}
+
+/// Cases of the same simulator and seed, with other options.
+macro_rules! with_others {
+    ($case:expr, |$seed:ident, $options:ident| $others:expr) => {
+        match $case {
+            Case::Links($seed, $options) => with_others!(Links, $seed, $others),
+            Case::Groups($seed, $options) => with_others!(Groups, $seed, $others),
+            Case::Meshes($seed, $options) => with_others!(Meshes, $seed, $others),
+        }
+    };
+    ($kind:ident, $seed:ident, $others:expr) => {
+        $others
+            .into_iter()
+            .map(|options| Case::$kind(*$seed, options))
+            .collect::<Vec<_>>()
+    };
+}
+
 impl Case {
     /// Which simulator runs it.
     #[must_use]
@@ -68,83 +96,44 @@ impl Case {
     /// Its seed.
     #[must_use]
     pub const fn seed(&self) -> u64 {
-        match self {
-            Self::Links(seed, _) | Self::Groups(seed, _) | Self::Meshes(seed, _) => *seed,
-        }
+        of_any!(self, |seed, _options| *seed)
     }
 
     /// The same options with another seed.
     #[must_use]
     pub fn with_seed(&self, seed: u64) -> Self {
         let mut case = self.clone();
-        match &mut case {
-            Self::Links(own, _) | Self::Groups(own, _) | Self::Meshes(own, _) => *own = seed,
-        }
+        of_any!(&mut case, |own, _options| *own = seed);
         case
     }
 
     /// The command that makes this run again.
     #[must_use]
     pub fn command(&self) -> String {
-        match self {
-            Self::Links(seed, options) => options.command(*seed),
-            Self::Groups(seed, options) => options.command(*seed),
-            Self::Meshes(seed, options) => options.command(*seed),
-        }
+        of_any!(self, |seed, options| options.command(*seed))
     }
 
     /// Runs it to its end. `None` if every invariant held.
     #[must_use]
     pub fn run(&self) -> Option<Broken> {
-        let broken = |checker: &str, what: String| Broken {
-            invariant: checker.to_owned(),
-            what,
-        };
-        match self {
-            Self::Links(seed, options) => {
-                let violation = run(*seed, options).err()?.violation;
-                Some(broken(violation.checker, violation.what))
-            }
-            Self::Groups(seed, options) => {
-                let violation = group::run(*seed, options).err()?.violation;
-                Some(broken(violation.checker, violation.what))
-            }
-            Self::Meshes(seed, options) => {
-                let shape = match mesh::shape(*seed, options) {
-                    Ok(shape) => shape,
-                    Err(error) => return Some(broken("shape", error.to_string())),
-                };
-                let violation = mesh::run(*seed, shape, options, None).0.err()?.violation;
-                Some(broken(violation.checker, violation.what))
-            }
-        }
+        let failure = of_any!(self, |seed, options| options.run(*seed).err());
+        let violation = failure?.violation;
+        Some(Broken {
+            invariant: violation.checker.to_owned(),
+            what: violation.what,
+        })
     }
 
     /// How large it is. `None` if there is no such world.
     #[must_use]
     pub fn size(&self) -> Option<Size> {
-        Some(match self {
-            Self::Links(seed, options) => {
-                let world = World::new(*seed, options, false);
-                Size {
-                    nodes: world.plan().nodes,
-                    faults: world.plan().faults().len(),
-                    events: world.plan().steps,
-                }
-            }
-            Self::Groups(seed, options) => {
-                let plan = group_plan(*seed, options)?;
-                Size {
-                    nodes: plan.shape.nodes,
-                    faults: plan.faults.iter().count(),
-                    events: plan.deeds.len() as u32,
-                }
-            }
-            Self::Meshes(seed, options) => Size {
-                nodes: mesh::shape(*seed, options).ok()?.nodes,
-                faults: options.faults.iter().count(),
-                events: options.churn,
-            },
+        of_any!(self, |seed, options| {
+            let drawn = options.drawn(*seed)?;
+            Some(Size {
+                nodes: drawn.nodes,
+                faults: drawn.faults.iter().count(),
+                events: drawn.events,
+            })
         })
     }
 
@@ -152,75 +141,31 @@ impl Case {
     /// the rest again.
     #[must_use]
     pub fn with_nodes(&self, nodes: usize) -> Option<Self> {
-        let case = match self {
-            Self::Links(seed, options) => {
-                let mut options = options.clone();
-                options.faults = Some(link_faults(*seed, &options));
-                options.nodes = Some(nodes);
-                Self::Links(*seed, options)
-            }
-            Self::Groups(seed, options) => {
-                let mut options = options.clone();
-                options.faults = Some(group_plan(*seed, &options)?.faults);
-                options.nodes = Some(nodes);
-                Self::Groups(*seed, options)
-            }
-            Self::Meshes(seed, options) => {
-                let mut options = options.clone();
-                options.nodes = Some(nodes);
-                if mesh::shape(*seed, &options).is_err() {
-                    options.form = Form::Random(4);
-                }
-                Self::Meshes(*seed, options)
-            }
-        };
-        case.size().map(|_| case)
+        let case = with_others!(self, |seed, options| {
+            let faults = options.drawn(*seed)?.faults;
+            [options.clone().with_faults(faults).with_nodes(*seed, nodes)]
+        });
+        case.into_iter().find(|case| case.size().is_some())
     }
 
     /// Each case that lacks one class of its faults.
     #[must_use]
     pub fn without_a_class(&self) -> Vec<Self> {
-        match self {
-            Self::Links(seed, options) => link_faults(*seed, options)
-                .each_left_out()
-                .map(|faults| {
-                    let faults = Some(faults);
-                    let options = options.clone();
-                    Self::Links(*seed, Options { faults, ..options })
-                })
-                .collect(),
-            Self::Groups(seed, options) => {
-                let Some(plan) = group_plan(*seed, options) else {
-                    return Vec::new();
-                };
-                let each = plan.faults.each_left_out().map(|faults| {
-                    let faults = Some(faults);
-                    let options = options.clone();
-                    Self::Groups(*seed, group::Options { faults, ..options })
-                });
-                each.collect()
-            }
-            Self::Meshes(seed, options) => options
-                .faults
-                .each_left_out()
-                .map(|faults| {
-                    let options = options.clone();
-                    Self::Meshes(*seed, mesh::MeshOptions { faults, ..options })
-                })
-                .collect(),
-        }
+        with_others!(self, |seed, options| {
+            let drawn = options.drawn(*seed);
+            let each = drawn.into_iter().flat_map(|it| it.faults.each_left_out());
+            each.map(|faults| options.clone().with_faults(faults))
+        })
     }
 
     /// With so many events at most. The seed makes the same events as before, up to that number.
     #[must_use]
     pub fn with_events(&self, events: u32) -> Self {
-        let mut case = self.clone();
-        match &mut case {
-            Self::Links(_, options) => options.steps = Some(events.max(1)),
-            Self::Groups(_, options) => options.churn = Some(events),
-            Self::Meshes(_, options) => options.churn = events,
+        match self {
+            Self::Links(seed, options) => Self::Links(*seed, options.clone().with_events(events)),
+            Self::Groups(seed, options) => Self::Groups(*seed, options.clone().with_events(events)),
+            Self::Meshes(seed, options) => Self::Meshes(*seed, options.clone().with_events(events)),
         }
-        case
     }
 
     /// Returns the case for a link seed. Most leave everything to the seed. Some have a forger,
@@ -267,17 +212,6 @@ impl Case {
         };
         Self::Meshes(seed, options)
     }
-}
-
-/// The classes of faults that occur in a world of links.
-fn link_faults(seed: u64, options: &Options) -> Faults {
-    let world = World::new(seed, options, false);
-    let classes: Vec<_> = world.plan().faults().iter().map(|fault| fault.0).collect();
-    Faults::of(&classes)
-}
-
-fn group_plan(seed: u64, options: &group::Options) -> Option<group::plan::Plan> {
-    group::plan::Plan::new(&mut Rng::with_seed(seed), options).ok()
 }
 
 #[cfg(test)]

@@ -1,13 +1,10 @@
 //! A run: settle, faults as the seed picks them, rest, all mended, rest.
 
-use std::{ops::ControlFlow, ops::Range};
-
 use fastrand::Rng;
 
 use super::{figures::MeshReport, options::MeshOptions, plan, trace::Trace, world::MeshWorld};
 use crate::{
     common::Failure,
-    seeds::on_every_core,
     shape::{BadShape, Shape},
 };
 
@@ -48,28 +45,4 @@ pub fn run(
         world.shorten();
     }
     world.finish()
-}
-
-/// Runs every seed, each on its own shape, and returns the combined report. `progress` is called
-/// after each run with the number of finished runs. It may stop the loop: then the finished runs
-/// count.
-///
-/// # Errors
-/// Returns the failure of the lowest seed that failed.
-pub fn run_seeds(
-    seeds: Range<u64>,
-    options: &MeshOptions,
-    progress: impl Fn(u64) -> ControlFlow<()> + Sync,
-) -> Result<MeshReport, Box<Failure>> {
-    let one = |seed| {
-        let shape = shape(seed, options).unwrap_or_else(|error| unreachable!("{error}"));
-        run(seed, shape, options, None).0
-    };
-    on_every_core(
-        seeds,
-        one,
-        MeshReport::add,
-        |failure| failure.seed,
-        progress,
-    )
 }

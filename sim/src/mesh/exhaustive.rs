@@ -5,7 +5,11 @@ use std::ops::{ControlFlow, Range};
 use super::{
     figures::MeshReport, options::MeshOptions, sixteen, three, trace::Trace, world::MeshWorld,
 };
-use crate::{common::Failure, named::named, seeds::on_every_core, shape::Shape};
+use crate::{
+    common::{Command, Failure, run_all},
+    named::named,
+    shape::Shape,
+};
 
 /// Round trips in a tick interval. No repair waits for a tick, but the detection of a silent
 /// failure takes several.
@@ -54,14 +58,12 @@ impl Exhaustive {
     /// The command that makes a case again.
     #[must_use]
     pub fn command(self, case: u64, options: &MeshOptions) -> String {
-        let mut command = format!("covalent sim mesh --exhaustive {self} --case {case}");
-        if options.load != MeshOptions::new().load {
-            command += &format!(" --load {}", options.load);
-        }
-        if let Some(mutant) = options.mutant {
-            command += &format!(" --mutant {mutant}");
-        }
-        command
+        let command = Command::new(format!(
+            "covalent sim mesh --exhaustive {self} --case {case}"
+        ))
+        .unless("load", options.load, &MeshOptions::new().load)
+        .with("mutant", options.mutant);
+        command.0
     }
 }
 
@@ -100,12 +102,9 @@ pub fn run_cases(
     options: &MeshOptions,
     progress: impl Fn(u64) -> ControlFlow<()> + Sync,
 ) -> Result<MeshReport, Box<Failure>> {
-    let one = |case| run_case(list, case, options, None).0;
-    on_every_core(
+    run_all(
         cases,
-        one,
-        MeshReport::add,
-        |failure| failure.seed,
+        |case| run_case(list, case, options, None).0,
         progress,
     )
 }

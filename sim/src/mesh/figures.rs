@@ -7,6 +7,7 @@ use super::{
     book::Reported, content::FrameKind, fact::MeshFact, fault::MeshFault, scene::MeshScene,
     spread::Spread, time::ROUND_TRIP_UNITS,
 };
+use crate::common::Tally;
 
 /// Figures so far.
 #[derive(Debug, Clone, Default)]
@@ -282,9 +283,8 @@ pub struct MeshReport {
     pub fingerprint: u64,
 }
 
-impl MeshReport {
-    /// Adds the figures of another run.
-    pub fn add(&mut self, other: &Self) {
+impl Tally for MeshReport {
+    fn add(&mut self, other: &Self) {
         let most = |a: f64, b: f64| a.max(b);
         *self = Self {
             runs: self.runs + other.runs,
@@ -333,7 +333,9 @@ impl MeshReport {
             fingerprint: self.fingerprint ^ other.fingerprint,
         };
     }
+}
 
+impl MeshReport {
     /// Every figure with its name and its value, for people.
     #[must_use]
     pub fn figures(&self) -> Vec<(&'static str, String)> {

@@ -55,7 +55,7 @@ mod world;
 pub use self::{
     book::{Book, Reported, Request},
     chart::growth,
-    churn::{run, run_seeds, shape},
+    churn::{run, shape},
     content::{Content, FrameKind},
     errand::{Answer, Errand},
     exhaustive::{Exhaustive, run_case, run_cases},
@@ -73,3 +73,4 @@ pub use self::{
     truth::{Truth, UNREACHABLE},
     world::MeshWorld,
 };
+pub use crate::common::run_seeds;

@@ -1,7 +1,14 @@
 //! Options of a run. The seed decides the rest.
 
-use super::{load::MeshLoad, mutant::MeshMutant, time::ROUND_TRIP_UNITS};
+use super::{
+    churn::{run, shape},
+    figures::MeshReport,
+    load::MeshLoad,
+    mutant::MeshMutant,
+    time::ROUND_TRIP_UNITS,
+};
 use crate::{
+    common::{Command, Drawn, Failure, Simulator},
     named::{Set, named},
     shape::{Form, VALENCE},
 };
@@ -56,33 +63,58 @@ impl MeshOptions {
     pub fn tick_units(&self) -> u64 {
         u64::from(self.tick_rt.max(1)) * ROUND_TRIP_UNITS
     }
+}
 
-    /// The command that makes the run of `seed` again.
-    #[must_use]
-    pub fn command(&self, seed: u64) -> String {
+impl Simulator for MeshOptions {
+    type Report = MeshReport;
+    type Fault = FaultClass;
+
+    fn command(&self, seed: u64) -> String {
         let usual = Self::new();
-        let mut command = format!("covalent sim mesh --shape {}", self.form);
-        if let Some(nodes) = self.nodes {
-            command += &format!(" --nodes {nodes}");
+        let command = Command::new("covalent sim mesh")
+            .with("shape", Some(&self.form))
+            .with("nodes", self.nodes)
+            .with("seed", Some(seed))
+            .with("faults", Some(self.faults))
+            .unless("valence", self.valence, &usual.valence)
+            .unless("churn", self.churn, &usual.churn)
+            .unless("every", self.every_rt, &usual.every_rt)
+            .unless("jitter", self.jitter_percent, &usual.jitter_percent)
+            .unless("pace", self.tick_rt, &usual.tick_rt)
+            .unless("load", self.load, &usual.load)
+            .with("mutant", self.mutant);
+        command.0
+    }
+
+    fn run(&self, seed: u64) -> Result<MeshReport, Box<Failure>> {
+        let shape = shape(seed, self).map_err(|error| self.without_world(seed, &error))?;
+        run(seed, shape, self, None).0
+    }
+
+    fn drawn(&self, seed: u64) -> Option<Drawn<FaultClass>> {
+        Some(Drawn {
+            nodes: shape(seed, self).ok()?.nodes,
+            faults: self.faults,
+            events: self.churn,
+        })
+    }
+
+    fn with_nodes(mut self, seed: u64, nodes: usize) -> Self {
+        self.nodes = Some(nodes);
+        if shape(seed, &self).is_err() {
+            self.form = Form::Random(4);
         }
-        command += &format!(" --seed {seed} --faults {}", self.faults);
-        let mut add_flag = |name: &str, value: u32, usual: u32| {
-            if value != usual {
-                command += &format!(" --{name} {value}");
-            }
-        };
-        add_flag("valence", self.valence as u32, usual.valence as u32);
-        add_flag("churn", self.churn, usual.churn);
-        add_flag("every", self.every_rt, usual.every_rt);
-        add_flag("jitter", self.jitter_percent, usual.jitter_percent);
-        add_flag("pace", self.tick_rt, usual.tick_rt);
-        if self.load != usual.load {
-            command += &format!(" --load {}", self.load);
-        }
-        if let Some(mutant) = self.mutant {
-            command += &format!(" --mutant {mutant}");
-        }
-        command
+        self
+    }
+
+    fn with_faults(mut self, faults: MeshFaults) -> Self {
+        self.faults = faults;
+        self
+    }
+
+    fn with_events(mut self, events: u32) -> Self {
+        self.churn = events;
+        self
     }
 }
 

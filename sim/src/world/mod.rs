@@ -21,7 +21,7 @@ use fastrand::Rng;
 use crate::{
     book::{Ended, Exchange, NodeIncarnation},
     cable::{Cable, End, FrameOutcome},
-    common::{Entry, Failure},
+    common::{Entry, Failure, Simulator},
     fact::{Fact, Place, Subject},
     incarnation,
     journal::LastBatch,
@@ -73,7 +73,7 @@ pub struct World {
 /// # Errors
 /// Returns the broken invariant with the seed.
 pub fn run(seed: u64, options: &Options) -> Result<Report, Box<Failure>> {
-    World::new(seed, options, false).run(seed).0
+    options.run(seed)
 }
 
 impl World {

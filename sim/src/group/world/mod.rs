@@ -41,7 +41,7 @@ use super::{
     witness::Witness,
 };
 use crate::{
-    common::{Entry, EventQueue, Failure},
+    common::{Entry, EventQueue, Failure, Simulator},
     node_guid,
     shape::BadShape,
 };
@@ -177,14 +177,8 @@ enum Repair {
 ///
 /// # Errors
 /// Returns the broken invariant with the seed.
-///
-/// # Panics
-/// Panics if there is no such shape. [`World::new`] reports that beforehand.
 pub fn run(seed: u64, options: &Options) -> Result<Report, Box<Failure>> {
-    World::new(seed, options, false)
-        .unwrap_or_else(|error| panic!("{error}"))
-        .run(seed)
-        .0
+    options.run(seed)
 }
 
 impl World {

@@ -169,7 +169,10 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::mesh::{self, FaultClass, MeshFaults, MeshMutant, MeshOptions};
+    use crate::{
+        common::Simulator,
+        mesh::{self, FaultClass, MeshFaults, MeshMutant, MeshOptions},
+    };
 
     fn well_formed(page: &str) {
         let options = roxmltree::ParsingOptions {

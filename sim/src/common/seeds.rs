@@ -6,7 +6,7 @@ use std::{
     thread,
 };
 
-use crate::{Failure, Options, Report, run};
+use super::{Failure, Simulator, Tally};
 
 /// Runs every seed and returns the combined report. Each run uses one thread only, so the choice of
 /// the core changes nothing. `progress` is called after each run with the number of finished runs.
@@ -14,38 +14,34 @@ use crate::{Failure, Options, Report, run};
 ///
 /// # Errors
 /// Returns the failure of the lowest seed that failed.
-pub fn run_seeds(
+pub fn run_seeds<S: Simulator>(
     seeds: Range<u64>,
-    options: &Options,
+    options: &S,
     progress: impl Fn(u64) -> ControlFlow<()> + Sync,
-) -> Result<Report, Box<Failure>> {
-    let one = |seed| run(seed, options);
-    on_every_core(seeds, one, Report::add, |failure| failure.seed, progress)
+) -> Result<S::Report, Box<Failure>> {
+    run_all(seeds, |seed| options.run(seed), progress)
 }
 
-/// Like [`run_seeds`], for any run `one`. `add` combines two reports, and `seed_of` returns the
-/// seed of a failure.
-pub(crate) fn on_every_core<R: Default + Send, F: Send>(
-    seeds: Range<u64>,
-    one: impl Fn(u64) -> Result<R, F> + Sync,
-    add: impl Fn(&mut R, &R) + Sync,
-    seed_of: impl Fn(&F) -> u64,
+/// Like [`run_seeds`], for any runs with numbers.
+pub(crate) fn run_all<R: Tally>(
+    numbers: Range<u64>,
+    one: impl Fn(u64) -> Result<R, Box<Failure>> + Sync,
     progress: impl Fn(u64) -> ControlFlow<()> + Sync,
-) -> Result<R, F> {
-    let next = AtomicU64::new(seeds.start);
+) -> Result<R, Box<Failure>> {
+    let next = AtomicU64::new(numbers.start);
     let done = AtomicU64::new(0);
     let stopped = AtomicBool::new(false);
     let work = || {
         let mut sum = R::default();
         while !stopped.load(Ordering::Relaxed) {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= seeds.end {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= numbers.end {
                 break;
             }
-            match one(seed) {
-                Ok(report) => add(&mut sum, &report),
+            match one(number) {
+                Ok(report) => sum.add(&report),
                 Err(failure) => {
-                    // Seeds are taken in order, so every lower one is done or in flight.
+                    // Numbers are taken in order, so every lower one is done or in flight.
                     stopped.store(true, Ordering::Relaxed);
                     return Err(failure);
                 }
@@ -69,15 +65,11 @@ pub(crate) fn on_every_core<R: Default + Send, F: Send>(
             .collect()
     });
     let mut sum = R::default();
-    let mut worst: Option<F> = None;
+    let mut worst: Option<Box<Failure>> = None;
     for result in results {
         match result {
-            Ok(report) => add(&mut sum, &report),
-            Err(failure)
-                if worst
-                    .as_ref()
-                    .is_none_or(|worst| seed_of(&failure) < seed_of(worst)) =>
-            {
+            Ok(report) => sum.add(&report),
+            Err(failure) if worst.as_ref().is_none_or(|worst| failure.seed < worst.seed) => {
                 worst = Some(failure);
             }
             Err(_) => {}
