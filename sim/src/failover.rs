@@ -10,7 +10,7 @@ use std::fmt;
 use covalent_protocol::{DownReason, Mode};
 use fastrand::Rng;
 
-use crate::{book::Book, operation::Operation, plan::Plan, world::World};
+use crate::{book::Book, common::quantile, operation::Operation, plan::Plan, world::World};
 
 /// Units of one round trip of a link.
 pub const ROUND_TRIP_UNITS: u32 = 2;
@@ -248,14 +248,8 @@ impl Gaps {
     }
 
     fn quantile(&self, hundredths: usize, units: impl Fn(&Gap) -> u32) -> f64 {
-        let mut sorted: Vec<u32> = self.0.iter().map(units).collect();
-        sorted.sort_unstable();
-        let place = (sorted.len() * hundredths)
-            .div_ceil(100)
-            .saturating_sub(1)
-            .min(sorted.len().saturating_sub(1));
-        let units = sorted.get(place).copied().unwrap_or_default();
-        f64::from(units) / f64::from(ROUND_TRIP_UNITS)
+        let round_trips = |gap: &Gap| f64::from(units(gap)) / f64::from(ROUND_TRIP_UNITS);
+        quantile(self.0.iter().map(round_trips), hundredths)
     }
 }
 

@@ -3,17 +3,20 @@
 //! | file | contents |
 //! |---|---|
 //! | `queue` | scheduled events, by time |
+//! | `report` | figures of runs |
 //! | `seeds` | many runs, on every core |
 //! | `simulator` | options that make one run of each seed |
 //! | `watch` | checkers, the first broken invariant, and recorded events |
 
 mod queue;
+mod report;
 mod seeds;
 mod simulator;
 mod watch;
 
 pub(crate) use self::{
     queue::EventQueue,
+    report::{quantile, report},
     seeds::run_all,
     simulator::Command,
     watch::{Record, Watch, forbid, invariant},

@@ -12,7 +12,10 @@ use super::{
     plan::{HOP_UNITS, Plan},
     world::World,
 };
-use crate::shape::{BadShape, Form, Shape, VALENCE_MAX};
+use crate::{
+    common::quantile,
+    shape::{BadShape, Form, Shape, VALENCE_MAX},
+};
 
 /// Round trips after which a measurement gives up.
 const ROUND_TRIPS_MAX: u64 = 400;
@@ -165,13 +168,6 @@ impl Passages {
     pub fn envelopes(&self, hundredths: usize) -> f64 {
         quantile(self.0.iter().map(|passage| passage.envelopes), hundredths)
     }
-}
-
-fn quantile(values: impl Iterator<Item = f64>, hundredths: usize) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_unstable_by(f64::total_cmp);
-    let place = (values.len() * hundredths).div_ceil(100).saturating_sub(1);
-    values.get(place).copied().unwrap_or_default()
 }
 
 impl fmt::Display for Passages {

@@ -15,13 +15,10 @@ impl Spread {
         *self.0.entry(units).or_default() += 1;
     }
 
-    /// Both together.
-    #[must_use]
-    pub fn and(mut self, other: &Self) -> Self {
+    pub(super) fn add_all(&mut self, other: &Self) {
         for (units, times) in &other.0 {
             *self.0.entry(*units).or_default() += times;
         }
-        self
     }
 
     /// How often.
@@ -79,9 +76,9 @@ mod tests {
         }
         let mut late = Spread::default();
         late.add(320);
-        let both = spread.and(&late);
-        assert_eq!(both.to_string(), "5: p50 1.0, p99 10.0, most 10.0");
-        assert!((both.within_rt(200) - 0.0).abs() < f64::EPSILON);
-        assert!((both.within_rt(800) - 2.0).abs() < f64::EPSILON);
+        spread.add_all(&late);
+        assert_eq!(spread.to_string(), "5: p50 1.0, p99 10.0, most 10.0");
+        assert!((spread.within_rt(200) - 0.0).abs() < f64::EPSILON);
+        assert!((spread.within_rt(800) - 2.0).abs() < f64::EPSILON);
     }
 }
