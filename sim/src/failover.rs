@@ -10,7 +10,7 @@ use std::fmt;
 use covalent_protocol::{DownReason, Mode};
 use fastrand::Rng;
 
-use crate::{book::Book, common::quantile, operation::Operation, plan::Plan, world::World};
+use crate::{book::Book, harness::quantile, operation::Operation, plan::Plan, world::World};
 
 /// Units of one round trip of a link.
 pub const ROUND_TRIP_UNITS: u32 = 2;

@@ -27,10 +27,10 @@ pub mod arbitrary;
 pub mod book;
 pub mod cable;
 pub mod checkers;
-pub mod common;
 pub mod fact;
 pub mod failover;
 pub mod group;
+pub mod harness;
 pub mod hold;
 pub mod hunt;
 pub mod journal;
@@ -53,7 +53,7 @@ pub mod witness;
 mod world;
 
 pub use self::{
-    common::{Failure, run_seeds},
+    harness::{Failure, run_seeds},
     mutant::Mutant,
     options::Options,
     report::Report,

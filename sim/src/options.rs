@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use fastrand::Rng;
 
 use crate::{
-    common::{Command, Drawn, Failure, Simulator},
+    harness::{Command, Drawn, Failure, Simulator},
     mutant::Mutant,
     named::{Set, named},
     plan::Plan,

@@ -1,6 +1,6 @@
 //! Results of a run.
 
-use crate::common::report;
+use crate::harness::report;
 
 report! {
     /// Figures of a run, or of several together.

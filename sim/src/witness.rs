@@ -7,8 +7,8 @@ use covalent_protocol::{ExchangeId, Outcome};
 use crate::{
     book::{Book, Ended, Exchange, Execution},
     checkers::{self, Links, Scene},
-    common::{Entry, Record, Violation, Watch, When},
     fact::{Fact, Subject},
+    harness::{Entry, Record, Violation, Watch, When},
     journal::Journal,
     plan::Plan,
     records,

@@ -7,7 +7,6 @@ use std::{
 };
 
 use covalent_sim::{
-    common::Simulator,
     group::{
         Mutant, Options, Report, World,
         figures::{Cause, measure_all},
@@ -15,6 +14,7 @@ use covalent_sim::{
         run, run_seeds,
         steps::{Case, walk},
     },
+    harness::Simulator,
     shape::Shape,
 };
 

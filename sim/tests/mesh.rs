@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 
 use covalent_sim::{
-    common::Tally,
+    harness::Tally,
     mesh::{self, Exhaustive, FaultClass, MeshFaults, MeshLoad, MeshMutant, MeshOptions, Trace},
     shape::Form,
 };

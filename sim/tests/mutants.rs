@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use covalent_sim::{
     Mutant, Options, World,
-    common::Simulator,
+    harness::Simulator,
     options::{Fault, Faults},
     run, run_seeds,
 };

@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use covalent_sim::{Report, common::Tally, sweep};
+use covalent_sim::{Report, harness::Tally, sweep};
 
 /// 14 points, three kinds of load, two lengths, three paths. Each has 9 crashes, restarts and
 /// stalls and 48 cuts, and a second link adds 108 cuts of both.

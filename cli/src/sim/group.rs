@@ -5,7 +5,6 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 use covalent_sim::{
-    common::{Entry, Simulator},
     group::{
         Mutant, Options, Report, World,
         fact::Subject,
@@ -14,6 +13,7 @@ use covalent_sim::{
         plan::Plan,
         run_seeds,
     },
+    harness::{Entry, Simulator},
     shape::Form,
 };
 use serde::Serialize;

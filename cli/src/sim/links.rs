@@ -3,8 +3,8 @@
 use anyhow::Result;
 use covalent_sim::{
     Options, Report, World,
-    common::{Entry, Simulator},
     fact::Subject,
+    harness::{Entry, Simulator},
     plan::Plan,
     run_seeds,
 };

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
 use covalent_sim::{
-    common::{Failure, Simulator, Violation},
+    harness::{Failure, Simulator, Violation},
     mesh::{
         self, CapturedFrame, Exhaustive, Mark, MarkKind, MeshFaults, MeshLoad, MeshMutant,
         MeshOptions, MeshReport, ROUND_TRIP_UNITS, Title, Trace,

@@ -49,8 +49,8 @@ use self::{
 };
 use crate::{
     book::Book,
-    common::{Checker, Invariant, Verdict, Watched, forbid, invariant},
     fact::Fact,
+    harness::{Checker, Invariant, Verdict, Watched, forbid, invariant},
     plan::Plan,
     region::Region,
 };

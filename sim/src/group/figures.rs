@@ -13,7 +13,7 @@ use super::{
     world::World,
 };
 use crate::{
-    common::quantile,
+    harness::quantile,
     shape::{BadShape, Form, Shape, VALENCE_MAX},
 };
 

@@ -54,4 +54,4 @@ pub use self::{
     report::Report,
     world::{World, run},
 };
-pub use crate::common::{Failure, run_seeds};
+pub use crate::harness::{Failure, run_seeds};

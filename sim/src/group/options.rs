@@ -6,7 +6,7 @@ use fastrand::Rng;
 
 use super::{mutant::Mutant, plan::Plan, report::Report, world::World};
 use crate::{
-    common::{Command, Drawn, Failure, Simulator},
+    harness::{Command, Drawn, Failure, Simulator},
     named::{Set, named},
     shape::Form,
 };

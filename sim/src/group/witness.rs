@@ -10,7 +10,7 @@ use super::{
     report::Report,
     sent::Kind,
 };
-use crate::common::{Entry, Invariant, Record, Violation, Watch, When};
+use crate::harness::{Entry, Invariant, Record, Violation, Watch, When};
 
 /// Sees everything.
 #[derive(Debug)]

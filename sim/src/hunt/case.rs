@@ -3,8 +3,9 @@
 use fastrand::Rng;
 
 use crate::{
-    common::Simulator,
-    group, mesh,
+    group,
+    harness::Simulator,
+    mesh,
     named::named,
     options::{Fault, Faults, Options},
     shape::Form,

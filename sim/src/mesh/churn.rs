@@ -4,7 +4,7 @@ use fastrand::Rng;
 
 use super::{figures::MeshReport, options::MeshOptions, plan, trace::Trace, world::MeshWorld};
 use crate::{
-    common::Failure,
+    harness::Failure,
     shape::{BadShape, Shape},
 };
 

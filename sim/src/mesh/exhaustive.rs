@@ -6,7 +6,7 @@ use super::{
     figures::MeshReport, options::MeshOptions, sixteen, three, trace::Trace, world::MeshWorld,
 };
 use crate::{
-    common::{Command, Failure, run_all},
+    harness::{Command, Failure, run_all},
     named::named,
     shape::Shape,
 };

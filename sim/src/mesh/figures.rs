@@ -6,7 +6,7 @@ use super::{
     book::Reported, content::FrameKind, fact::MeshFact, fault::MeshFault, scene::MeshScene,
     spread::Spread, time::ROUND_TRIP_UNITS,
 };
-use crate::common::report;
+use crate::harness::report;
 
 /// Figures so far.
 #[derive(Debug, Clone, Default)]

@@ -73,4 +73,4 @@ pub use self::{
     truth::{Truth, UNREACHABLE},
     world::MeshWorld,
 };
-pub use crate::common::run_seeds;
+pub use crate::harness::run_seeds;

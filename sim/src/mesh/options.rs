@@ -8,7 +8,7 @@ use super::{
     time::ROUND_TRIP_UNITS,
 };
 use crate::{
-    common::{Command, Drawn, Failure, Simulator},
+    harness::{Command, Drawn, Failure, Simulator},
     named::{Set, named},
     shape::{Form, VALENCE},
 };

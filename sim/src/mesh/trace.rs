@@ -7,7 +7,7 @@ use super::{
     fault::MeshFault,
     scene::{MeshScene, Route},
 };
-use crate::common::Violation;
+use crate::harness::Violation;
 
 /// Most marks that are kept, and most frames. A page with more is slow to open.
 const KEPT_MAX: usize = 10_000;

@@ -8,7 +8,7 @@ use super::{
     trace::Trace,
 };
 use crate::{
-    common::{Violation, Watch, When},
+    harness::{Violation, Watch, When},
     shape::Shape,
 };
 

@@ -4,7 +4,7 @@ use covalent_protocol::DownReason;
 use fastrand::Rng;
 
 use super::World;
-use crate::{common::Violation, options::Options, plan::Plan, report::Report, witness::Witness};
+use crate::{harness::Violation, options::Options, plan::Plan, report::Report, witness::Witness};
 
 impl World {
     /// A world in which only its driver acts. No request is refused for lack of resources.

@@ -21,8 +21,8 @@ use fastrand::Rng;
 use crate::{
     book::{Ended, Exchange, NodeIncarnation},
     cable::{Cable, End, FrameOutcome},
-    common::{Entry, Failure, Simulator},
     fact::{Fact, Place, Subject},
+    harness::{Entry, Failure, Simulator},
     incarnation,
     journal::LastBatch,
     liar::Liar,

@@ -40,7 +40,7 @@ use self::{
     view_agreement::ViewAgreement,
 };
 use super::{book::Book, fact::Fact, graph::Graph};
-use crate::common::{Checker, Invariant, Verdict, Watched, forbid, invariant};
+use crate::harness::{Checker, Invariant, Verdict, Watched, forbid, invariant};
 
 /// Groups, as their checkers see them.
 #[derive(Debug)]

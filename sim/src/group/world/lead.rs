@@ -2,8 +2,8 @@
 
 use super::World;
 use crate::{
-    common::Violation,
     group::{book::MembershipId, fact::Fact},
+    harness::Violation,
 };
 
 impl World {

@@ -41,7 +41,7 @@ use super::{
     witness::Witness,
 };
 use crate::{
-    common::{Entry, EventQueue, Failure, Simulator},
+    harness::{Entry, EventQueue, Failure, Simulator},
     node_guid,
     shape::BadShape,
 };

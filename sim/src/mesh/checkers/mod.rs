@@ -15,7 +15,7 @@ mod reaches;
 mod repairs;
 
 use super::{fact::MeshFact, scene::MeshScene};
-use crate::common::{Checker, Invariant, Verdict, Watched, invariant};
+use crate::harness::{Checker, Invariant, Verdict, Watched, invariant};
 
 /// Meshes, as their checkers see them.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ mod lines;
 use std::fmt::Write as _;
 
 use super::{figures::MeshReport, time::ROUND_TRIP_UNITS, trace::Trace};
-use crate::{common::Violation, shape::Shape};
+use crate::{harness::Violation, shape::Shape};
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
@@ -170,7 +170,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        common::Simulator,
+        harness::Simulator,
         mesh::{self, FaultClass, MeshFaults, MeshMutant, MeshOptions},
     };
 

@@ -30,7 +30,7 @@ use super::{
     witness::Witness,
 };
 use crate::{
-    common::{EventQueue, Failure, Simulator},
+    harness::{EventQueue, Failure, Simulator},
     shape::{Shape, Spot},
 };
 

@@ -8,7 +8,7 @@ macro_rules! report {
             $($(#[$doc:meta])* $figure:ident = $how:ident,)*
         }
     ) => {
-        $crate::common::report! {
+        $crate::harness::report! {
             $(#[$of])*
             #[derive(Copy, Eq)]
             $report { $($(#[$doc])* $figure: u64 = $how,)* }
@@ -32,9 +32,9 @@ macro_rules! report {
             $($(#[$doc])* pub $figure: $type,)*
         }
 
-        impl $crate::common::Tally for $report {
+        impl $crate::harness::Tally for $report {
             fn add(&mut self, other: &Self) {
-                $($crate::common::report!($how self.$figure, other.$figure);)*
+                $($crate::harness::report!($how self.$figure, other.$figure);)*
             }
         }
     };
