@@ -212,7 +212,7 @@ impl Daemon {
             digest: digest(text.as_bytes()),
         };
         let carriers = watch_carriers(&config)?;
-        let (lanes, links) = lanes(&config, &identity, held, ports, on_loss)?;
+        let (lanes, links) = lanes(&config, &identity, ports, on_loss)?;
         let durable_regions = durable_regions(&config, &lanes)?;
         let journals = watch_journals(&config);
         // Before privileges are given up: the group gets the files.
@@ -222,7 +222,7 @@ impl Daemon {
         privilege::apply(privileges)?;
         let memory = MemoryWorkers::start().map_err(no_thread)?;
         let reaper = Reaper::start().map_err(no_thread)?;
-        let agreements = Agreements::new(&config, text, held, links.len() as u32, opener, faults);
+        let agreements = Agreements::new(&config, text, held, opener, faults);
 
         let tokens = RegionTokens::new(&identity.secret);
         let config = Arc::new(config);
@@ -610,7 +610,6 @@ fn watch_carriers(config: &Config) -> Result<Option<CarrierWatch>, StartError> {
 fn lanes(
     config: &Config,
     identity: &Identity,
-    held: Held,
     ports: Vec<Vec<NewPort>>,
     on_loss: OnLoss,
 ) -> Result<(Vec<Lane>, Vec<LaneLink>), StartError> {
@@ -622,7 +621,6 @@ fn lanes(
             config,
             lane,
             identity,
-            held,
             ports,
             open_journal(config, lane, on_loss)?,
             (orders.clone(), reports.clone()),

@@ -21,9 +21,7 @@ use covalent_api::{
 };
 use covalent_pipe::{event::EventFd, nic::NicPipe, region::RegionMemory, session::NicSession};
 
-use covalent_protocol::agreement::Proposal;
-
-use super::{agreement::LaneWant, new_port::NewPort};
+use super::{new_port::NewPort, reconfigure::LaneWant};
 use crate::port::Port;
 pub use crate::verb::NewRegion;
 
@@ -147,34 +145,20 @@ pub enum Command {
         /// The missing device, and the remedy.
         reason: String,
     },
-    /// Checks whether the lane could hold this configuration.
-    Judge(Arc<LaneWant>),
+    /// Checks whether a pipe is in the way of this configuration. Changes nothing.
+    Check(Arc<LaneWant>),
     /// Detaches these ports, so that they, or others in their place, can be opened.
     DetachPorts {
-        /// For this.
-        proposal: Proposal,
         /// Their numbers.
         ports: Vec<u16>,
     },
-    /// Makes this ready, with these ports, or leaves all as it was.
-    Take(Arc<LaneWant>, Vec<NewPort>),
+    /// Does everything that may fail for this configuration, with these ports, or leaves all as it
+    /// was.
+    Prepare(Arc<LaneWant>, Vec<NewPort>),
     /// Puts the prepared configuration in force.
-    Settle {
-        /// Its epoch.
-        epoch: u64,
-    },
-    /// Rolls the prepared configuration back.
-    Undo {
-        /// Its epoch.
-        epoch: u64,
-    },
-    /// Returns detached ports, or their placeholders, to the lane.
-    PutBack {
-        /// The epoch for which they were given back.
-        epoch: u64,
-        /// They.
-        ports: Vec<NewPort>,
-    },
+    Commit,
+    /// Rolls the prepared configuration back, if there is one.
+    RollBack,
     /// Returns all counters of the lane except those of its pipes.
     Snapshot,
     /// Returns the counters of some pipes: as many as one round has time for.
@@ -282,8 +266,8 @@ pub enum Answer {
     InDoubt(String),
     /// To [`Command::Detach`], [`Command::ClosePipe`] and [`Command::Withdraw`].
     Released(Box<Released>),
-    /// To the steps of an agreement: [`Command::Judge`], [`Command::DetachPorts`],
-    /// [`Command::Take`], [`Command::Settle`], [`Command::Undo`] and [`Command::PutBack`].
+    /// To the steps of a reconfiguration: [`Command::Check`], [`Command::DetachPorts`],
+    /// [`Command::Prepare`], [`Command::Commit`] and [`Command::RollBack`].
     Stepped(Box<Stepped>),
     /// To [`Command::Leave`]: no application is served any more.
     Left {
@@ -321,7 +305,7 @@ pub struct Released {
     pub wakes: Option<[EventFd; 2]>,
 }
 
-/// The result of a step of an agreement.
+/// The result of a step of a reconfiguration.
 #[derive(Debug)]
 pub struct Stepped {
     /// The configuration that the lane holds now, or the obstacle.

@@ -27,7 +27,7 @@ impl Lane {
     /// removes bindings.
     pub(super) fn take_order(&mut self) -> usize {
         let copying = usize::from(self.go_on_copying());
-        if self.go_on_releasing() || self.go_on_taking() || self.go_on_putting_back() {
+        if self.go_on_releasing() || self.go_on_changing() {
             return 1;
         }
         // Cheaper than an attempt to pop, and executed in every round.
@@ -99,14 +99,17 @@ impl Lane {
                 self.watch_carriers();
             }
             Command::LosePort { port, reason } => self.take_port(port, reason),
-            Command::Judge(want) => return Ok(self.judge(ticket, want)),
-            Command::DetachPorts { proposal, ports } => {
-                return Ok(Some(self.detach_ports(&proposal, &ports)));
+            Command::Check(want) => {
+                self.check(ticket, want);
+                return Ok(None);
             }
-            Command::Take(want, ports) => return Ok(self.take(ticket, want, ports)),
-            Command::Settle { epoch } => return Ok(Some(self.settle(epoch))),
-            Command::Undo { epoch } => return Ok(self.undo(ticket, epoch)),
-            Command::PutBack { epoch, ports } => return Ok(self.put_back(ticket, epoch, ports)),
+            Command::DetachPorts { ports } => return Ok(Some(self.detach_ports(&ports))),
+            Command::Prepare(want, ports) => {
+                self.prepare(ticket, want, ports);
+                return Ok(None);
+            }
+            Command::Commit => return Ok(Some(self.commit())),
+            Command::RollBack => return Ok(self.roll_back(ticket)),
             Command::Snapshot => return Ok(Some(Answer::Snapshot(Box::new(self.snapshot())))),
             Command::SnapshotPipes { from } => return Ok(Some(self.snapshot_pipes(from))),
             Command::Leave => {

@@ -10,7 +10,6 @@
 //! allocates nothing, logs nothing and makes no system call except the doorbells of ports and
 //! applications.
 
-pub mod agreement;
 mod coalesce;
 pub mod command;
 mod commands;
@@ -32,8 +31,8 @@ mod pending;
 mod pinning;
 pub mod policy;
 mod port_slot;
-mod put_back;
 mod receive;
+pub mod reconfigure;
 mod refusal;
 mod release;
 mod round_trips;
@@ -54,7 +53,6 @@ use std::{
 
 pub(crate) use self::durable::region_of;
 use self::{
-    agreement::{Ready, Taking},
     coalesce::Coalesce,
     command::{Answer, Order, Report},
     copying::Copying,
@@ -71,7 +69,7 @@ use self::{
     pinning::Pinning,
     policy::Policy,
     port_slot::PortSlot,
-    put_back::Returning,
+    reconfigure::Change,
     release::Release,
     turns::Turns,
 };
@@ -94,7 +92,6 @@ use covalent_api::{
 };
 use covalent_protocol::{
     AddLinkError, FRAME_BYTES_MAX, FabricConfig, Name, Node, NodeConfig, Reply,
-    agreement::{Held, Slot},
     verb::{
         VERB_BYTES_MAX,
         envelope::{COMPLETION_BYTES_MAX, SUBMIT_BYTES_MAX},
@@ -140,14 +137,10 @@ pub struct Lane {
     copying: Copying,
     /// Bytes of it that were copied.
     copied_bytes: u64,
-    /// The configuration that it holds.
-    slot: Slot,
-    /// Another one that is being looked at, taken or undone.
-    taking: Option<Taking>,
-    /// Another one that can be settled.
-    ready: Option<Ready>,
-    /// Ports that are being put back.
-    returning: Option<Returning>,
+    /// Epoch of the configuration that it holds.
+    epoch: u64,
+    /// A change of the configuration that is in progress or prepared.
+    change: Option<Change>,
     pinning: Pinning,
     idler: Idler,
     coalesce: Coalesce,
@@ -191,8 +184,8 @@ pub enum LaneError {
 }
 
 impl Lane {
-    /// Creates the lane `lane` of `config` with its opened ports. `held` identifies `config`.
-    /// `orders` and `reports` come from and go to the host thread.
+    /// Creates the lane `lane` of `config` with its opened ports. `orders` and `reports`
+    /// come from and go to the host thread.
     ///
     /// # Errors
     /// [`LaneError`] if a port or the protocol refuses the configuration.
@@ -200,7 +193,6 @@ impl Lane {
         config: &Config,
         lane: u32,
         identity: &Identity,
-        held: Held,
         ports: Vec<NewPort>,
         journal: Option<(Journal, Recovered)>,
         (orders, reports): (Arc<Mailbox<Order>>, Arc<Mailbox<Report>>),
@@ -286,10 +278,8 @@ impl Lane {
             release: None,
             copying: Copying::default(),
             copied_bytes: 0,
-            slot: Slot::new(held),
-            taking: None,
-            ready: None,
-            returning: None,
+            epoch: 0,
+            change: None,
             loops: 0,
             busy_loops: 0,
             sleeps: 0,
@@ -507,7 +497,7 @@ fn node_config(config: &Config, lane: u32, identity: &Identity) -> Result<NodeCo
 #[cfg(test)]
 mod neighbor_share;
 #[cfg(test)]
-mod played_port;
+pub(crate) mod played_port;
 #[cfg(test)]
 mod round_bounds;
 #[cfg(test)]

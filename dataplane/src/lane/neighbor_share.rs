@@ -27,7 +27,7 @@ use super::{
     Lane,
     command::{Command, NewRegion, NewSession, Order, Report},
     new_port::NewPort,
-    played_port::{HELD, Part, PlayedPort},
+    played_port::{Part, PlayedPort},
 };
 use crate::{
     identity::Identity,
@@ -206,7 +206,7 @@ impl Stage {
         let orders = Arc::new(Mailbox::new(8).unwrap());
         let reports = Arc::new(Mailbox::new(64).unwrap());
         let ends = (Arc::clone(&orders), Arc::clone(&reports));
-        let lane = Lane::new(&config, 0, &identity, HELD, ports, None, ends).unwrap();
+        let lane = Lane::new(&config, 0, &identity, ports, None, ends).unwrap();
         let (to_application, application) = EventFd::one_way().unwrap();
         let (memory, fd) = RegionMemory::create(4096).unwrap();
         let mut stage = Self {

@@ -5,19 +5,11 @@ use std::os::fd::RawFd;
 
 use covalent_api::status::PortMode;
 use covalent_pipe::SharedBytes;
-use covalent_protocol::agreement::Held;
 
 use crate::port::{Port, PortCounters, PortError, PortInfo, SteerChange, Tally, TxRefusal};
 
-/// The initial configuration of a test lane.
-pub(super) const HELD: Held = Held {
-    incarnation: 1,
-    epoch: 0,
-    digest: 1,
-};
-
 /// The part of a port that a test implements.
-pub(super) trait Part: Send {
+pub(crate) trait Part: Send {
     /// Counters of dropped frames, by name.
     const DROPS: &'static [(&'static str, u64)] = &[];
 
@@ -44,14 +36,14 @@ pub(super) trait Part: Send {
 }
 
 /// A port with a part played by a test.
-pub(super) struct PlayedPort<P> {
+pub(crate) struct PlayedPort<P> {
     info: PortInfo,
     tally: Tally,
     part: P,
 }
 
 impl<P: Part> PlayedPort<P> {
-    pub(super) fn new(name: &str, part: P) -> Box<Self> {
+    pub(crate) fn new(name: &str, part: P) -> Box<Self> {
         Box::new(Self {
             info: PortInfo {
                 name: name.to_owned(),

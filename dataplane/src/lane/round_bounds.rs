@@ -31,17 +31,16 @@ use covalent_pipe::{
     region::RegionMemory,
     session::{NicSession, SessionMemory},
 };
-use covalent_protocol::agreement::Proposal;
 use tempfile::TempDir;
 
 use super::{
     Lane,
-    agreement::{LaneTuning, LaneWant},
     command::{Answer, Command, NewPipe, NewRegion, NewSession, Order, Report},
     copying::COPY_BYTES_PER_ROUND,
     new_port::NewPort,
-    played_port::{HELD, Part, PlayedPort},
+    played_port::{Part, PlayedPort},
     policy::Policy,
+    reconfigure::{LaneTuning, LaneWant},
 };
 use crate::{
     identity::Identity,
@@ -96,18 +95,15 @@ const fn limits(command: &Command) -> Limits {
         | Command::SetFaults { .. }
         | Command::SetCarrier { .. }
         | Command::LosePort { .. }
-        | Command::Judge(_)
+        | Command::Check(_)
         | Command::DetachPorts { .. }
-        | Command::Settle { .. }
+        | Command::Commit
         | Command::Snapshot
         | Command::SnapshotPipes { .. }
         | Command::Leave
         | Command::Stop => NOTHING,
         Command::Bind { .. } | Command::Unbind { .. } => ONE_RULE,
-        Command::ClosePipe { .. }
-        | Command::Take(..)
-        | Command::Undo { .. }
-        | Command::PutBack { .. } => STEPS,
+        Command::ClosePipe { .. } | Command::Prepare(..) | Command::RollBack => STEPS,
         Command::Register(_) => Limits {
             changes: 0,
             bytes: COPY_BYTES_PER_ROUND,
@@ -120,7 +116,7 @@ const fn limits(command: &Command) -> Limits {
 }
 
 /// How many kinds [`limits`] knows.
-const KINDS: usize = 26;
+const KINDS: usize = 25;
 
 /// Counts the rule changes of its port.
 struct Counting(Arc<AtomicUsize>);
@@ -180,7 +176,7 @@ impl Stage {
         let reports = Arc::new(Mailbox::new(64).unwrap());
         let ends = (Arc::clone(&orders), Arc::clone(&reports));
         let journal = Some(Journal::open(&options).unwrap());
-        let lane = Lane::new(&config, 0, &identity, HELD, ports, journal, ends).unwrap();
+        let lane = Lane::new(&config, 0, &identity, ports, journal, ends).unwrap();
         Self {
             lane,
             orders,
@@ -339,11 +335,7 @@ impl Stage {
     fn want(&self, epoch: u64, wanted: &Config) -> Arc<LaneWant> {
         let policy = Arc::new(Policy::new(wanted));
         Arc::new(LaneWant {
-            proposal: Proposal {
-                epoch,
-                believes: self.lane.slot.held(),
-                wants: epoch + 1,
-            },
+            epoch,
             tuning: LaneTuning::new(wanted, 0),
             changed: Policy::new(&self.config).differing(&policy),
             policy,
@@ -491,24 +483,19 @@ fn configurations(stage: &mut Stage) {
     let mut wanted = stage.config.clone();
     wanted.steer = (0x3000..0x3000 + RULES).map(rule).collect();
     let want = stage.want(1, &wanted);
-    stage.done(Command::Judge(Arc::clone(&want)));
-    let taken = stage.done(Command::Take(want, Vec::new()));
-    assert!(taken.rounds > PORTS * usize::from(RULES) / 64);
-    stage.done(Command::Undo { epoch: 1 });
+    stage.done(Command::Check(Arc::clone(&want)));
+    let prepared = stage.done(Command::Prepare(want, Vec::new()));
+    assert!(prepared.rounds > PORTS * usize::from(RULES) / 64);
+    stage.done(Command::RollBack);
     let want = stage.want(1, &wanted);
-    stage.done(Command::Take(want, Vec::new()));
-    stage.done(Command::Settle { epoch: 1 });
+    stage.done(Command::Prepare(want, Vec::new()));
+    stage.done(Command::Commit);
     stage.config = wanted;
-    let proposal = stage.want(2, &stage.config.clone()).proposal;
-    stage.done(Command::DetachPorts {
-        proposal,
-        ports: vec![0],
-    });
+    let want = stage.want(2, &stage.config.clone());
+    stage.done(Command::DetachPorts { ports: vec![0] });
     let reopened = port(&stage.config, 0, &stage.changes);
-    let back = stage.done(Command::PutBack {
-        epoch: 2,
-        ports: vec![reopened],
-    });
+    let back = stage.done(Command::Prepare(want, vec![reopened]));
+    stage.done(Command::Commit);
     assert!(back.rounds > usize::from(RULES) / 64, "{}", back.rounds);
 }
 

@@ -13,7 +13,7 @@ use std::{
 use covalent_api::status::PortStatus;
 
 use super::{
-    played_port::{HELD, Part, PlayedPort},
+    played_port::{Part, PlayedPort},
     *,
 };
 use crate::port::{Port, PortInfo};
@@ -94,7 +94,6 @@ impl Stage {
             &config,
             0,
             &identity,
-            HELD,
             ports,
             None,
             (orders.clone(), reports.clone()),

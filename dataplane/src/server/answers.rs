@@ -43,7 +43,7 @@ pub enum Pending {
         /// Why, for people.
         reason: String,
     },
-    /// A step of an agreement.
+    /// A step of a reconfiguration.
     Agreement {
         /// The lane that does it.
         lane: u32,

@@ -19,7 +19,7 @@ pub struct LaneLink {
     orders: Arc<Mailbox<Order>>,
     /// Reports from the lane.
     pub reports: Arc<Mailbox<Report>>,
-    /// Steps of an agreement: before all others.
+    /// Steps of a reconfiguration: before all others.
     first: VecDeque<Order>,
     waiting: VecDeque<Order>,
     /// Waiting commands are held back.
@@ -48,14 +48,15 @@ impl LaneLink {
         self.push_waiting();
     }
 
-    /// Sends a step of an agreement: before all waiting commands, even while those are held back.
+    /// Sends a step of a reconfiguration: before all waiting commands, even while those are held
+    /// back.
     pub fn push_at_once(&mut self, ticket: u64, command: Command) {
         self.first.push_back(Order { ticket, command });
         self.push_waiting();
     }
 
-    /// Holds back waiting and future commands, or releases them, so that no command meets half of
-    /// an agreement.
+    /// Holds back waiting and future commands, or releases them, so that no command meets half of a
+    /// reconfiguration.
     pub fn pause(&mut self, is_paused: bool) {
         self.is_paused = is_paused;
         self.push_waiting();

@@ -22,6 +22,7 @@ impl Server {
     /// client that connects or sends a request now reaches the next daemon, or learns that this one
     /// is gone.
     pub(super) fn leave(&mut self) {
+        self.close_barrier();
         for lane in 0..self.lanes.len() as u32 {
             self.order(lane, Command::Leave, Pending::Leave { lane });
         }
@@ -33,9 +34,11 @@ impl Server {
                 .iter()
                 .map(|lane| readable(lane.reports.as_fd()))
                 .collect();
+            fds.push(readable(self.agreements.opener().as_fd()));
             // An error is a signal or nothing: the clock ends this.
             let _ = poll(&mut fds, PollTimeout::from(POLL_TIMEOUT_MS));
             self.take_reports();
+            self.take_message();
         }
     }
 

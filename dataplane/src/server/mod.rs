@@ -11,6 +11,7 @@ mod answers;
 mod client;
 mod counters;
 mod durable_regions;
+mod entered;
 mod events;
 mod handover;
 mod lane_link;
@@ -20,12 +21,12 @@ mod memory_worker;
 mod opener;
 mod outgoing;
 mod places;
-mod port_exchange;
 mod port_numbers;
 mod port_plan;
 pub mod port_table;
 mod preparation;
 mod recent;
+mod reconfigure;
 mod region_tokens;
 mod requests;
 mod rkey;
@@ -283,7 +284,7 @@ impl Server {
             self.progress_query.pop();
             self.take_reports();
             self.take_errands();
-            self.take_done();
+            self.take_message();
             if ready.carriers {
                 self.read_carriers();
             }

@@ -1,5 +1,4 @@
-//! The thread for slow steps of a configuration change: parsing it, comparing it, looking up a
-//! group, opening and closing ports.
+//! The thread that changes the configuration ([`super::reconfigure`]), and opens and closes ports.
 //!
 //! One thread runs one job after the other, in the order of submission, and stops with the server.
 
@@ -16,8 +15,12 @@ use covalent_api::{
     config::{Config, PortConfig},
 };
 
-use super::preparation::{Draft, Preparation, prepare};
+use super::{
+    preparation::Draft,
+    reconfigure::{Lanes, Outcome, Stopped, reconfigure},
+};
 use crate::{
+    lane::command::{Command, Stepped},
     mailbox::Mailbox,
     port::{self, LaneMemory, Port, PortError, absent::AbsentPort},
     privilege::{self, PrivilegeError, Privileges},
@@ -32,47 +35,53 @@ pub struct Opened {
     pub port: Box<dyn Port>,
 }
 
-/// Ports to close, and those to open after that.
-#[derive(Debug)]
-pub struct Openings {
-    /// Closed first.
-    pub close: Vec<Box<dyn Port>>,
-    /// Places in `port` of the configuration.
-    pub open: Vec<usize>,
-    /// The configuration.
-    pub config: Arc<Config>,
-}
-
 /// A job for the thread.
 #[derive(Debug)]
 pub enum Job {
-    /// Answered by [`Done::Prepared`].
-    Prepare(Draft),
-    /// All of them or none. Answered by [`Done::Opened`].
-    Open(Openings),
-    /// Each that can be. Answered by [`Done::Restored`].
-    Restore(Openings),
+    /// Puts a draft in force on every lane or on none. The last message is [`Message::Ended`].
+    Reconfigure(Box<Draft>),
     /// Closes ports. Not answered.
     Close(Vec<Box<dyn Port>>),
 }
 
-/// The result of a job.
+/// A message of the thread to the host thread.
 #[derive(Debug)]
-pub enum Done {
-    /// Of [`Job::Prepare`].
-    Prepared(Preparation),
-    /// Of [`Job::Open`].
-    Opened(Result<Vec<Opened>, Vec<Objection>>),
-    /// Of [`Job::Restore`], with a pulled cable for each that cannot be opened.
-    Restored(Vec<Opened>),
+pub enum Message {
+    /// Commands for lanes: see [`Lanes::execute`]. Answered by [`Opener::answer`].
+    Lanes {
+        /// At most one for each lane.
+        commands: Vec<(u32, Command)>,
+        /// Whether other commands to lanes wait from now on.
+        holds: bool,
+    },
+    /// [`Job::Reconfigure`] is done.
+    Ended(Box<Outcome>),
 }
+
+/// The answers of the lanes to [`Message::Lanes`].
+pub type Answers = Vec<(u32, Stepped)>;
 
 /// See the module.
 #[derive(Debug)]
 pub struct Opener {
     jobs: Option<mpsc::Sender<Job>>,
-    done: Arc<Mailbox<Done>>,
+    answers: Option<mpsc::Sender<Answers>>,
+    messages: Arc<Mailbox<Message>>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// The lanes, as this thread reaches them: through the host thread.
+struct ByHost {
+    messages: Arc<Mailbox<Message>>,
+    answers: mpsc::Receiver<Answers>,
+}
+
+impl Lanes for ByHost {
+    fn execute(&mut self, commands: Vec<(u32, Command)>, holds: bool) -> Result<Answers, Stopped> {
+        // Full is impossible: the host thread answers each message before the next one.
+        let _ = self.messages.push(Message::Lanes { commands, holds });
+        self.answers.recv().map_err(|_| Stopped)
+    }
 }
 
 impl Opener {
@@ -82,26 +91,37 @@ impl Opener {
     /// The outer error: the system has no thread or event descriptor left. The inner error: the
     /// kernel refused to drop privileges.
     pub fn start(privileges: Privileges) -> io::Result<Result<Self, PrivilegeError>> {
-        // One job with a reply is in flight at a time. The next one is submitted only after this
-        // reply was taken.
-        let done = Arc::new(Mailbox::new(1)?);
+        // One message is in flight at a time: the thread waits for the answer, or for the next job,
+        // which the host thread submits only after it took the outcome of the last one.
+        let messages = Arc::new(Mailbox::new(1)?);
         let (jobs, waiting) = mpsc::channel::<Job>();
-        let done_mailbox = Arc::clone(&done);
+        let (answers, answered) = mpsc::channel();
+        let mut lanes = ByHost {
+            messages: Arc::clone(&messages),
+            answers: answered,
+        };
         let (gave_up, applied) = mpsc::channel();
         let thread = thread::Builder::new()
             .name("covalent-opener".to_owned())
             .spawn(move || {
                 let _ = gave_up.send(privilege::apply_to_opener(privileges));
                 for job in waiting {
-                    if let Some(done) = run_job(job) {
-                        // Full is impossible: see above.
-                        let _ = done_mailbox.push(done);
+                    match job {
+                        Job::Reconfigure(draft) => match reconfigure(&draft, &mut lanes) {
+                            Ok(outcome) => {
+                                let ended = Message::Ended(Box::new(outcome));
+                                let _ = lanes.messages.push(ended);
+                            }
+                            Err(Stopped) => return,
+                        },
+                        Job::Close(ports) => drop(ports),
                     }
                 }
             })?;
         let opener = Self {
             jobs: Some(jobs),
-            done,
+            answers: Some(answers),
+            messages,
             thread: Some(thread),
         };
         let applied = applied.recv().map_err(io::Error::other)?;
@@ -116,51 +136,33 @@ impl Opener {
         }
     }
 
-    /// Returns the result of the last job, once it is known.
-    pub fn next_done(&self) -> Option<Done> {
-        self.done.silence();
-        self.done.pop()
+    /// Returns the next message of the thread, if there is one.
+    pub fn next_message(&self) -> Option<Message> {
+        self.messages.silence();
+        self.messages.pop()
+    }
+
+    /// Passes the answers to the last [`Message::Lanes`] on.
+    pub fn answer(&self, answers: Answers) {
+        if let Some(to) = &self.answers {
+            // The thread ends when this sender does.
+            let _ = to.send(answers);
+        }
     }
 }
 
 impl AsFd for Opener {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.done.as_fd()
+        self.messages.as_fd()
     }
 }
 
 impl Drop for Opener {
     fn drop(&mut self) {
         self.jobs = None;
+        self.answers = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
-        }
-    }
-}
-
-fn run_job(job: Job) -> Option<Done> {
-    match job {
-        Job::Prepare(draft) => Some(Done::Prepared(prepare(&draft))),
-        Job::Open(Openings {
-            close,
-            open,
-            config,
-        }) => {
-            drop(close);
-            Some(Done::Opened(open_all(&config, &open)))
-        }
-        Job::Restore(Openings {
-            close,
-            open,
-            config,
-        }) => {
-            drop(close);
-            let ports = open.into_iter().map(|at| restore(&config, at));
-            Some(Done::Restored(ports.collect()))
-        }
-        Job::Close(ports) => {
-            drop(ports);
-            None
         }
     }
 }
@@ -194,9 +196,10 @@ fn open(config: &Config, wanted: &PortConfig) -> Result<Box<dyn Port>, PortError
     port::open(wanted, &config.dataplane, &config.link, &mut memory)
 }
 
-fn restore(config: &Config, at: usize) -> Opened {
+/// Opens a port as it was before it was closed, or a placeholder port if that fails.
+pub(super) fn restore(config: &Config, at: usize) -> Box<dyn Port> {
     let wanted = &config.port[at];
-    let port = open(config, wanted).unwrap_or_else(|error| {
+    open(config, wanted).unwrap_or_else(|error| {
         let problem = error.to_string();
         tracing::error!(
             port = wanted.name,
@@ -208,6 +211,5 @@ fn restore(config: &Config, at: usize) -> Opened {
              `covalent reload` when that is fixed"
         );
         Box::new(AbsentPort::instead_of(wanted, &reason))
-    });
-    Opened { at, port }
+    })
 }

@@ -1,5 +1,5 @@
-//! Prepares a draft before lanes are requested to take it. It parses the draft, compares it with
-//! the configuration in force, and opens the ports that can be open beside that.
+//! Prepares a draft without the lanes. It parses the draft, compares it with the configuration in
+//! force, and opens the ports that can be open beside that.
 
 use std::sync::Arc;
 
@@ -12,10 +12,12 @@ use covalent_protocol::agreement::digest;
 use super::{
     opener::{Opened, open_all},
     port_plan::PortPlan,
+    port_table::PortTable,
 };
 use crate::{
     cores,
     fault_injection::{FaultInjection, FaultsRefused},
+    lane::policy::Policy,
     port,
 };
 
@@ -26,8 +28,18 @@ pub struct Draft {
     pub text: String,
     /// The digest that it was offered by.
     pub digest: u64,
+    /// The epoch that it was offered for.
+    pub epoch: u64,
     /// The configuration in force.
     pub now: Arc<Config>,
+    /// The epoch in force.
+    pub epoch_now: u64,
+    /// The policy in force.
+    pub policy: Arc<Policy>,
+    /// The ports in force.
+    pub ports: PortTable,
+    /// Number of lanes.
+    pub lanes: u32,
     /// Whether ports may damage their own frames.
     pub faults: FaultInjection,
     /// Names of ports that are closed and opened again.
@@ -38,7 +50,7 @@ pub struct Draft {
 #[derive(Debug)]
 pub struct Prepared {
     /// The configuration.
-    pub config: Arc<Config>,
+    pub config: Config,
     /// Keys whose value changes.
     pub changed: Vec<String>,
     /// Which ports are opened, and when.
@@ -47,14 +59,11 @@ pub struct Prepared {
     pub opened: Vec<Opened>,
 }
 
-/// The result of preparing a draft.
-pub type Preparation = Result<Prepared, Vec<Objection>>;
-
 /// Checks a draft.
 ///
 /// # Errors
 /// All objections. Nothing is left open then.
-pub(super) fn prepare(draft: &Draft) -> Preparation {
+pub(super) fn prepare(draft: &Draft) -> Result<Prepared, Vec<Objection>> {
     let whole = |message: String| {
         vec![Objection {
             key: String::new(),
@@ -122,7 +131,7 @@ pub(super) fn prepare(draft: &Draft) -> Preparation {
     check_all_openable(&config, &plan.after)?;
     let opened = open_all(&config, &plan.beside)?;
     Ok(Prepared {
-        config: Arc::new(config),
+        config,
         plan,
         opened,
         changed: changes.into_iter().map(|change| change.key).collect(),

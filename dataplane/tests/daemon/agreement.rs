@@ -5,7 +5,7 @@ use std::path::Path;
 
 use covalent_api::{
     agreement::{HeldBrief, PIECE_BYTES_MAX, RefusalBrief, VerdictBrief},
-    config::Config,
+    config::{Config, PortKind},
     event::EventKind,
     hex64::Hex64,
     request::{PipeKind, Reply, Request},
@@ -398,6 +398,33 @@ fn an_agreed_client_is_notified_of_a_graceful_shutdown() {
         assert!(client.receive().is_none());
     }
     assert!(bystander.receive().is_none());
+}
+
+/// At whatever point of an exchange the daemon is stopped, its lanes leave in order.
+#[test]
+fn a_daemon_that_is_stopped_in_the_middle_of_an_exchange_shuts_down_in_order() {
+    for round in 0..16_u32 {
+        let (_dir, mut node) = started();
+        let mut apps = [0, 1].map(|lane| attach(&node, lane));
+        let mut control = node.client();
+        let believes = held(&mut control);
+        let mut wanted = node.config.clone();
+        for number in 0..120 {
+            wanted = with_rule(&wanted, 0x3000 + number, Action::Drop);
+        }
+        // Closed and opened again in the middle.
+        if let PortKind::Cable { ring_slots, .. } = &mut wanted.port[1].kind {
+            *ring_slots = 2048;
+        }
+        let wanted = text(&wanted);
+        send_draft(&mut control, &wanted);
+        control.send(&proposal(believes, &wanted));
+        std::thread::sleep(std::time::Duration::from_micros(u64::from(round) * 150));
+        node.daemon.take().expect("it runs").stop();
+        for app in &mut apps {
+            event(&mut app.client, |kind| *kind == EventKind::Stopping);
+        }
+    }
 }
 
 #[test]

@@ -1,31 +1,28 @@
-//! How control and the dataplane agree on one configuration: one exchange, taken by all lanes or
-//! refused.
+//! How control and the daemon agree on one configuration. Each is a process that may be killed at
+//! any time.
 //!
 //! | module | owner |
 //! |---|---|
 //! | [`proposer`] | control: what it holds, and what it offered |
-//! | [`joint`] | the host thread: one exchange over the lanes, all or none |
-//! | [`slot`] | a lane |
+//! | [`acceptor`] | the daemon: what it holds, and which offer it accepts |
 //!
 //! The state machines have no clock and no configuration. They know a configuration by its digest;
-//! the surrounding programs hold its text. Once the dataplane has the offer, it waits for nothing
-//! from control: the exchange ends by itself, taken or refused. A control that connects later
-//! receives the outcome.
+//! the surrounding programs hold its text. The lanes are threads of the daemon and take no part:
+//! the daemon puts an accepted configuration in force on all of them or on none. It waits for
+//! nothing from control meanwhile. The outcome is the held configuration, which any later control
+//! queries.
 //!
 //! ```text
-//!  Offerer ── Offer ──► Joint ── Judge, Take ──► Slot, Slot, …    every lane is ready, or all undo
-//!          ◄─ Verdict ─       ── Settle ──────►                    none can fail now
+//!  Proposer ── query ──► Acceptor
+//!           ◄─ held ───
+//!           ── offer ──►           prepares, commits or rolls back
+//!           ◄─ verdict ─
 //! ```
 
-pub mod joint;
+pub mod acceptor;
 pub mod proposer;
-pub mod slot;
 
-pub use self::{
-    joint::{Joint, Phase},
-    proposer::Proposer,
-    slot::Slot,
-};
+pub use self::{acceptor::Acceptor, proposer::Proposer};
 
 /// Digest of a configuration's canonical text: its CRC-64/NVME. It distinguishes texts and is no
 /// MAC.
@@ -51,7 +48,7 @@ pub struct Held {
 pub struct Proposal {
     /// The epoch that both are to hold: later than any that control knows of.
     pub epoch: u64,
-    /// The configuration that control believes to be in force. A lane that holds another one
+    /// The configuration that control believes to be in force. A daemon that holds another one
     /// refuses.
     pub believes: Held,
     /// Digest of the wanted configuration.
@@ -59,7 +56,7 @@ pub struct Proposal {
 }
 
 impl Proposal {
-    /// The configuration that a lane holds after it took the offer.
+    /// The configuration that the daemon holds after it took the offer.
     #[must_use]
     pub const fn held(&self) -> Held {
         Held {
@@ -69,7 +66,7 @@ impl Proposal {
         }
     }
 
-    /// Whether the offer is valid for a dataplane or lane that holds `held`.
+    /// Whether the offer is valid for a daemon that holds `held`.
     ///
     /// # Errors
     /// [`Refusal::Stale`] or [`Refusal::NotLater`].

@@ -45,33 +45,17 @@ pub fn scenarios(bounded: bool) -> Vec<Scenario> {
                 ..none
             },
         ),
-        Scenario {
-            detaches_ports: true,
-            ..Scenario::new(
-                "ports-given-back",
-                Budget {
-                    wishes: 2,
-                    control_deaths: more,
-                    dataplane_deaths: more,
-                    failures: 2,
-                    ..none
-                },
-            )
-        },
-        Scenario {
-            detaches_ports: true,
-            ..Scenario::new(
-                "ports-opened-again",
-                Budget {
-                    wishes: more,
-                    reopens: 2,
-                    dataplane_deaths: more,
-                    breaks: 1,
-                    failures: 1,
-                    ..none
-                },
-            )
-        },
+        Scenario::new(
+            "ports-opened-again",
+            Budget {
+                wishes: more,
+                reopens: 2,
+                dataplane_deaths: more,
+                breaks: 1,
+                failures: 1,
+                ..none
+            },
+        ),
         Scenario::new(
             "reinstated-later",
             Budget {
@@ -117,7 +101,6 @@ pub fn mutants() -> Vec<(Scenario, &'static str)> {
         dataplane_deaths: 1,
         ..one
     };
-    let fails = Budget { failures: 1, ..one };
     let intruded = Budget {
         untrusted_users: 1,
         ..one
@@ -128,11 +111,11 @@ pub fn mutants() -> Vec<(Scenario, &'static str)> {
         ..Budget::default()
     };
     let by_text = || wrong("reopens-by-text", Mutant::ReopensByText, reopened);
-    let early = |budget| wrong("replies-when-ready", Mutant::RepliesWhenReady, budget);
-    let no_undo = || wrong("no-undo", Mutant::NoUndo, fails);
+    let early = || wrong("replies-when-prepared", Mutant::RepliesWhenPrepared, one);
     vec![
-        (early(one), invariant::SAME_EPOCH),
-        (early(one), invariant::REPORTED_TRUTHFULLY),
+        (early(), invariant::SAME_EPOCH),
+        (early(), invariant::REPORTED_TRUTHFULLY),
+        (early(), invariant::WHOLE_OR_NOT),
         (
             wrong("believes-nothing", Mutant::BelievesNothing, intruded),
             invariant::NO_STALE_TAKING,
@@ -146,10 +129,12 @@ pub fn mutants() -> Vec<(Scenario, &'static str)> {
         ),
         (
             wrong("gives-up", Mutant::GivesUp, dies),
+            invariant::WHOLE_OR_NOT,
+        ),
+        (
+            wrong("waits-for-control", Mutant::WaitsForControl, dies),
             invariant::NO_WAIT_FOR_THE_DEAD,
         ),
-        (no_undo(), invariant::REFUSED_MEANS_UNCHANGED),
-        (no_undo(), invariant::WHOLE_OR_NOT),
         (
             wrong("control-from-file", Mutant::ControlFromFile, dies),
             invariant::SAME_EPOCH,

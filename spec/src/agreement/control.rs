@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 
 use covalent_protocol::agreement::{
     Held, Proposal, Proposer, Refusal, Verdict,
-    joint::Input as JointInput,
     proposer::{Input, Output, Record, Why},
 };
 
@@ -260,18 +259,11 @@ impl World {
         let from = number as u64;
         let Some(received) = self.connections[number].up.pop_front() else {
             self.connections[number].dataplane_end = false;
-            if let Some(dataplane) = &mut self.dataplane
-                && mutant == Mutant::GivesUp
-            {
-                dataplane.give_up(from);
-            }
-            return self.host_receives(mutant, JointInput::Gone { from });
+            return self.gone(mutant, from);
         };
         match received {
-            Up::Query => self.host_receives(mutant, JointInput::Queried { from }),
-            Up::Proposal(proposal) => {
-                self.host_receives(mutant, JointInput::Proposed { from, proposal })
-            }
+            Up::Query => self.queried(mutant, from),
+            Up::Proposal(proposal) => self.offered(mutant, from, proposal),
         }
     }
 }

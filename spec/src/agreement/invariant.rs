@@ -3,7 +3,6 @@
 use stateright::Property;
 
 use super::{
-    dataplane::Lane,
     rest,
     step::Search,
     world::{Breach, World},
@@ -13,11 +12,9 @@ use super::{
 pub const SAME_EPOCH: &str = "same epoch";
 /// An epoch of an incarnation has one digest, and epochs increase.
 pub const ONE_MEANING: &str = "one meaning";
-/// While no exchange is open all lanes hold and apply the same.
+/// While no exchange is open the lanes hold the configuration that the daemon reports.
 pub const WHOLE_OR_NOT: &str = "whole or not";
-/// After a refusal every lane holds and applies the same configuration as before.
-pub const REFUSED_MEANS_UNCHANGED: &str = "refused means unchanged";
-/// No lane settles an offer that believed a configuration that the lane does not hold.
+/// No lane commits an offer that believed a configuration that the lane does not hold.
 pub const NO_STALE_TAKING: &str = "no stale taking";
 /// An exchange ends without control.
 pub const NO_WAIT_FOR_THE_DEAD: &str = "exchanges end without control";
@@ -39,20 +36,17 @@ pub fn all() -> Vec<Property<Search>> {
         Property::always(WHOLE_OR_NOT, |search: &Search, world: &World| {
             search.holds(2, || whole_or_not(world))
         }),
-        Property::always(REFUSED_MEANS_UNCHANGED, |search: &Search, world: &World| {
-            search.holds(3, || !world.breaches.has(Breach::Trace))
-        }),
         Property::always(NO_STALE_TAKING, |search: &Search, world: &World| {
-            search.holds(4, || !world.breaches.has(Breach::Stale))
+            search.holds(3, || !world.breaches.has(Breach::Stale))
         }),
         Property::always(NO_WAIT_FOR_THE_DEAD, |search: &Search, world: &World| {
-            search.holds(5, || rest::exchanges_end(&search.scenario, world))
+            search.holds(4, || rest::exchanges_end(&search.scenario, world))
         }),
         Property::always(REPORTED_TRUTHFULLY, |search: &Search, world: &World| {
-            search.holds(6, || !world.breaches.has(Breach::Untrue))
+            search.holds(5, || !world.breaches.has(Breach::Untrue))
         }),
         Property::always(ENDS_AGREED, |search: &Search, world: &World| {
-            search.holds(7, || rest::ends_agreed(&search.scenario, world))
+            search.holds(6, || rest::ends_agreed(&search.scenario, world))
         }),
     ]
 }
@@ -68,8 +62,6 @@ fn same_epoch(world: &World) -> bool {
 
 fn whole_or_not(world: &World) -> bool {
     world.dataplane.as_ref().is_none_or(|dataplane| {
-        let held = dataplane.joint.held();
-        let as_held = |lane: &Lane| lane.slot.held() == held && lane.has_applied_held();
-        dataplane.joint.phase().is_some() || dataplane.lanes.iter().all(as_held)
+        dataplane.acceptor.is_open() || dataplane.lanes == dataplane.acceptor.held()
     })
 }

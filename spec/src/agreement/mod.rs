@@ -1,15 +1,15 @@
 //! Every run, within small bounds, of the agreement between control and the dataplane.
 //!
 //! The search uses the production state machines of [`covalent_protocol::agreement`] unchanged:
-//! control's offerer, the host thread's joint, and the slots of two lanes. It models their
-//! surroundings: connections, mailboxes, an opener, and lanes whose configuration is two rules.
+//! control's proposer and the daemon's acceptor. It models their surroundings: connections, and a
+//! change of the lanes that may fail until it commits.
 //!
 //! | module | what |
 //! |---|---|
 //! | [`scenario`] | how often each event may happen |
 //! | [`world`] | a state |
 //! | [`control`] | control, its connections, and the datagrams in flight on them |
-//! | [`dataplane`] | the host thread, the lanes and the opener |
+//! | [`dataplane`] | the daemon and the change of its lanes |
 //! | [`step`] | the possible next steps |
 //! | [`invariant`] | the invariants of every state |
 //! | [`rest`] | the fair runs that every state must have |

@@ -5,16 +5,16 @@
 pub enum Mutant {
     /// Nothing.
     None,
-    /// The host thread replies "taken" when every lane is ready, before they settle.
-    RepliesWhenReady,
-    /// Neither the joint nor the lanes check control's belief, and any client may offer.
+    /// The host thread replies "taken" when every lane has prepared, before they commit.
+    RepliesWhenPrepared,
+    /// The host thread does not check control's belief, and any client may offer.
     BelievesNothing,
     /// Control ignores the incarnation of the dataplane.
     NoIncarnation,
-    /// The host thread drops an exchange when its client disconnects.
+    /// The host thread forgets an exchange when its client disconnects.
     GivesUp,
-    /// Lanes that are ready do not undo when another one refused.
-    NoUndo,
+    /// The daemon commits only while the client that offered is there.
+    WaitsForControl,
     /// A control that starts assumes that the file is in force.
     ControlFromFile,
     /// Control reinstates under the epoch that was agreed.

@@ -15,7 +15,7 @@ pub struct Budget {
     pub leaves: u8,
     /// A connection breaks while both ends run.
     pub breaks: u8,
-    /// The opener or a lane cannot execute its order.
+    /// A change cannot be prepared.
     pub failures: u8,
     /// Ports are to be opened again.
     pub reopens: u8,
@@ -32,8 +32,6 @@ pub struct Scenario {
     pub name: &'static str,
     /// How often each event may happen.
     pub budget: Budget,
-    /// Whether exchanges may have ports given back, closed and opened.
-    pub detaches_ports: bool,
     /// The deliberate defect.
     pub mutant: Mutant,
     /// Invariants that are not checked. An invariant that looks ahead finds many mutants before
@@ -48,7 +46,6 @@ impl Scenario {
         Self {
             name,
             budget,
-            detaches_ports: false,
             mutant: Mutant::None,
             excused: Vec::new(),
         }

@@ -7,14 +7,8 @@ use super::world::World;
 pub enum Observation {
     /// An exchange was taken.
     Taken,
-    /// One was refused before any lane began.
+    /// One could not be prepared.
     Refused,
-    /// The opener refused one.
-    Unprepared,
-    /// One was undone.
-    Undone,
-    /// Ports were detached and restored as they were.
-    Restored,
     /// An offer was refused as stale.
     Stale,
     /// Control learned that it was overtaken.
@@ -38,16 +32,7 @@ pub enum Observation {
 /// All of them.
 pub const ALL: &[(Observation, &str)] = &[
     (Observation::Taken, "an exchange was taken"),
-    (
-        Observation::Refused,
-        "an exchange was refused before any lane began",
-    ),
-    (
-        Observation::Unprepared,
-        "an exchange was refused by the opener",
-    ),
-    (Observation::Undone, "an exchange was undone"),
-    (Observation::Restored, "released ports were returned"),
+    (Observation::Refused, "an exchange could not be prepared"),
     (Observation::Stale, "an offer was refused as stale"),
     (
         Observation::Overtaken,

@@ -10,7 +10,6 @@ use stateright::{Model, Property};
 
 use super::{
     control::{Control, Down},
-    dataplane::Job,
     invariant,
     scenario::Scenario,
     sight,
@@ -47,19 +46,10 @@ pub enum Step {
     ClientReceives(usize),
     /// The host thread reads from a connection.
     DataplaneReceives(usize),
-    /// The host thread reads a lane's reply.
-    HostReads(usize),
-    /// A lane does the next thing.
-    LaneWorks(usize),
-    /// A lane cannot do the next thing.
-    LaneFails(usize),
-    /// The opener has done its job; whether ports are to be given back for it.
-    OpenerEnds {
-        /// They are.
-        detaches_ports: bool,
-    },
-    /// The opener could not do its job.
-    OpenerFails,
+    /// The change of the lanes goes on.
+    JobGoesOn,
+    /// It fails.
+    JobFails,
 }
 
 /// The search through a scenario.
@@ -161,30 +151,11 @@ impl Model for Search {
         if spent.untrusted_users < budget.untrusted_users {
             steps.push(Step::Intrude);
         }
-        let may_fail = spent.failures < budget.failures;
-        if let Some(job) = dataplane.job {
-            steps.push(Step::OpenerEnds {
-                detaches_ports: false,
-            });
-            if job == Job::Prepare && self.scenario.detaches_ports {
-                steps.push(Step::OpenerEnds {
-                    detaches_ports: true,
-                });
-            }
-            if job != Job::Restore && may_fail {
-                steps.push(Step::OpenerFails);
-            }
+        if dataplane.job.is_some() {
+            steps.push(Step::JobGoesOn);
         }
-        for (number, lane) in dataplane.lanes.iter().enumerate() {
-            if lane.has_work() {
-                steps.push(Step::LaneWorks(number));
-                if may_fail && lane.may_fail() {
-                    steps.push(Step::LaneFails(number));
-                }
-            }
-            if !lane.answers.is_empty() {
-                steps.push(Step::HostReads(number));
-            }
+        if dataplane.may_fail() && spent.failures < budget.failures {
+            steps.push(Step::JobFails);
         }
     }
 
@@ -223,7 +194,7 @@ impl World {
             }
             Step::StopDataplane => {
                 self.spent.leaves += 1;
-                let partner = self.dataplane.as_ref().and_then(|it| it.joint.partner());
+                let partner = self.dataplane.as_ref().and_then(|it| it.acceptor.partner());
                 if let Some(partner) = partner {
                     let connection = &mut self.connections[partner as usize];
                     if connection.client_end {
@@ -260,16 +231,10 @@ impl World {
             }
             Step::ClientReceives(number) => self.client_receives(mutant, number),
             Step::DataplaneReceives(number) => self.dataplane_receives(mutant, number),
-            Step::HostReads(lane) => self.host_reads(mutant, lane),
-            Step::LaneWorks(lane) => self.lane_works(mutant, lane, false),
-            Step::LaneFails(lane) => {
+            Step::JobGoesOn => self.job_goes_on(mutant, false),
+            Step::JobFails => {
                 self.spent.failures += 1;
-                self.lane_works(mutant, lane, true);
-            }
-            Step::OpenerEnds { detaches_ports } => self.opener_ends(mutant, true, detaches_ports),
-            Step::OpenerFails => {
-                self.spent.failures += 1;
-                self.opener_ends(mutant, false, false);
+                self.job_goes_on(mutant, true);
             }
         }
     }

@@ -26,9 +26,7 @@ pub struct Breaches(u8);
 pub enum Breach {
     /// An epoch has two meanings, or does not come after an earlier one.
     Meaning,
-    /// A refusal left a trace.
-    Trace,
-    /// A lane settled an offer that believed a configuration that the lane does not hold.
+    /// A lane committed an offer that believed a configuration that the lane does not hold.
     Stale,
     /// A client received a false report.
     Untrue,
@@ -107,13 +105,13 @@ impl World {
         connection.is_some_and(|at| self.connections[at].dataplane_end)
     }
 
-    /// Whether every lane of the incarnation of `held` holds exactly that configuration. True if
-    /// that incarnation is over.
+    /// Whether the lanes of the incarnation of `held` hold exactly that configuration. True if that
+    /// incarnation is over.
     #[must_use]
     pub fn lanes_hold(&self, held: &Held) -> bool {
-        let lanes = self.dataplane.iter().flat_map(|dataplane| &dataplane.lanes);
-        let mut of_that_incarnation = lanes.filter(|_| self.incarnations == held.incarnation);
-        of_that_incarnation.all(|lane| lane.slot.held() == *held)
+        let is_over = self.incarnations != held.incarnation;
+        let lanes = self.dataplane.as_ref().map(|dataplane| dataplane.lanes);
+        is_over || lanes.is_none_or(|lanes| lanes == *held)
     }
 }
 

@@ -14,16 +14,10 @@ use crate::{
     lane::{
         command::{Command, Order},
         new_port::NewPort,
-        played_port::{HELD, Part, PlayedPort},
+        played_port::{Part, PlayedPort},
     },
     mailbox::Mailbox,
     port::{PortError, PortInfo, SteerChange},
-};
-
-const PROPOSAL: Proposal = Proposal {
-    epoch: 1,
-    believes: HELD,
-    wants: 2,
 };
 
 /// The state of the kernel below a test port.
@@ -117,7 +111,6 @@ impl Played {
             &config,
             0,
             &identity,
-            HELD,
             ports,
             None,
             (Arc::clone(&orders), Arc::clone(&reports)),
@@ -136,7 +129,7 @@ impl Played {
     fn want(&self, wanted: &Config) -> Arc<LaneWant> {
         let policy = Arc::new(Policy::new(wanted));
         Arc::new(LaneWant {
-            proposal: PROPOSAL,
+            epoch: 1,
             tuning: LaneTuning::new(wanted, 0),
             changed: Policy::new(&self.config).differing(&policy),
             policy,
@@ -185,7 +178,7 @@ fn map(rules: &[Rule]) -> HashMap<Match, Action> {
 }
 
 #[test]
-fn many_rules_change_over_several_rounds_and_settle_in_one() {
+fn many_rules_change_over_several_rounds_and_are_committed_in_one() {
     let before = rules(0x2000..0x2100, Action::Drop);
     let mut played = Played::new(&before, usize::MAX);
     for below in &played.below {
@@ -196,20 +189,19 @@ fn many_rules_change_over_several_rounds_and_settle_in_one() {
     wanted.dataplane.miss = Action::Drop;
     wanted.dataplane.burst = 3;
     let want = played.want(&wanted);
-    let (answer, _) = played.have(Command::Judge(Arc::clone(&want)));
+    let (answer, _) = played.have(Command::Check(Arc::clone(&want)));
     assert!(answer.went.is_ok(), "{answer:?}");
     assert_eq!(played.rules(), [map(&before), map(&before)]);
-    let (answer, rounds) = played.have(Command::Take(want, Vec::new()));
+    let (answer, rounds) = played.have(Command::Prepare(want, Vec::new()));
     assert_eq!(answer.went.unwrap().epoch, 0);
     // 128 that go, 256 that come or become another, and the misses, on two ports.
     assert!(rounds >= 2 * 385 / STEPS_PER_ROUND, "{rounds}");
     assert_eq!(played.rules(), [map(&wanted.steer), map(&wanted.steer)]);
     assert_eq!(played.lane.settings.burst, 64);
-    let (answer, rounds) = played.have(Command::Settle { epoch: 1 });
+    let (answer, rounds) = played.have(Command::Commit);
     assert_eq!(answer.went.unwrap().epoch, 1);
     assert_eq!(rounds, 1);
     assert_eq!(played.lane.settings.burst, 3);
-    assert_eq!(played.lane.slot.held(), PROPOSAL.held());
     for below in &played.below {
         let below = locked(below);
         assert_eq!(below.miss, Some(Action::Drop));
@@ -224,46 +216,35 @@ fn a_rule_that_a_kernel_refuses_is_undone_on_every_port() {
     let mut wanted = played.config.clone();
     wanted.steer = rules(0x2020..0x2100, Action::Kernel);
     let want = played.want(&wanted);
-    let (answer, _) = played.have(Command::Take(want, Vec::new()));
+    let (answer, _) = played.have(Command::Prepare(want, Vec::new()));
     let LaneObjection {
         matches, reason, ..
     } = answer.went.unwrap_err();
     assert!(matches.is_some() && reason.contains("full"), "{reason}");
     assert_eq!(played.rules(), [map(&before), map(&before)]);
-    assert_eq!(played.lane.slot.held(), HELD);
-    assert!(played.lane.slot.is_at_rest());
-    // The lane settles no configuration that it has not prepared.
-    let (answer, _) = played.have(Command::Settle { epoch: 1 });
-    assert!(answer.went.is_err());
+    assert!(played.lane.change.is_none());
+    // The lane commits no configuration that it has not prepared.
+    let (answer, _) = played.have(Command::Commit);
+    assert_eq!(answer.went.unwrap().epoch, 0);
 }
 
 #[test]
-fn a_prepared_change_is_undone_when_another_lane_refuses() {
+fn a_prepared_change_is_rolled_back_when_another_lane_refuses() {
     let before = rules(0x2000..0x2040, Action::Drop);
     let mut played = Played::new(&before, usize::MAX);
     let mut wanted = played.config.clone();
     wanted.steer = rules(0x2020..0x2060, Action::Kernel);
     wanted.dataplane.miss = Action::Drop;
     let want = played.want(&wanted);
-    played.have(Command::Take(want, Vec::new()));
-    let (answer, rounds) = played.have(Command::Undo { epoch: 1 });
+    played.have(Command::Prepare(want, Vec::new()));
+    let (answer, rounds) = played.have(Command::RollBack);
     assert!(answer.went.is_ok() && rounds > 1);
     assert_eq!(played.rules(), [map(&before), map(&before)]);
     assert_eq!(locked(&played.below[0]).miss, Some(Action::Kernel));
-    assert!(played.lane.slot.is_at_rest());
+    assert!(played.lane.change.is_none());
     // Nothing is left of it.
-    let (answer, rounds) = played.have(Command::Undo { epoch: 1 });
+    let (answer, rounds) = played.have(Command::RollBack);
     assert!(answer.went.is_ok() && rounds == 1);
-}
-
-#[test]
-fn a_proposal_with_a_stale_belief_is_not_begun() {
-    let mut played = Played::new(&[], usize::MAX);
-    let mut want = Arc::into_inner(played.want(&played.config)).unwrap();
-    want.proposal.believes.incarnation = 9;
-    let (answer, _) = played.have(Command::Take(Arc::new(want), Vec::new()));
-    assert!(answer.went.is_err());
-    assert!(played.lane.slot.is_at_rest());
 }
 
 mod ports;

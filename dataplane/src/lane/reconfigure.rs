@@ -1,11 +1,9 @@
-//! Takes over another configuration: rules in bounded steps per round, the rest at one loop
-//! boundary.
+//! Changes the configuration of a lane: the host has it prepare, and then commit or roll back.
 //!
-//! The lane serves packets, links and applications in each round. Commands of clients wait. The
-//! lane changes its configuration only when it settles, and everything that can fail happens
-//! before. New ports follow the same path: the lane installs every rule on them first
-//! (`lane/fill.rs`), and inserts them when it settles. The lane closes no port: it hands detached
-//! ports to the host thread.
+//! The lane does everything that may fail while it prepares, in bounded steps per round: rules on
+//! its ports, and every rule on new ports (`lane/fill.rs`). Meanwhile it serves packets, links and
+//! applications. Commands of clients wait. It commits at one loop boundary, which cannot fail. The
+//! lane closes no port: it hands detached and replaced ports over.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,10 +12,7 @@ use covalent_api::{
     config::{Config, FaultsConfig, Idle},
     rule::{Action, Match},
 };
-use covalent_protocol::{
-    LinkState,
-    agreement::{Proposal, Refusal},
-};
+use covalent_protocol::LinkState;
 
 use super::{
     Lane,
@@ -34,8 +29,8 @@ const STEPS_PER_ROUND: usize = 64;
 /// The configuration that one lane is to hold.
 #[derive(Debug)]
 pub struct LaneWant {
-    /// The offer that it belongs to.
-    pub proposal: Proposal,
+    /// Its epoch.
+    pub epoch: u64,
     /// The settings that change at once.
     pub tuning: LaneTuning,
     /// The policy for frames.
@@ -78,9 +73,9 @@ impl LaneTuning {
     }
 }
 
-/// A change in progress on a lane. Each round does one part, as for a [`super::release::Release`].
+/// A change of the configuration. Each round does one part, as for a [`super::release::Release`].
 #[derive(Debug)]
-pub(super) struct Taking {
+pub(super) struct Change {
     ticket: u64,
     want: Arc<LaneWant>,
     /// New ports without all of their rules. The last one is next.
@@ -89,24 +84,19 @@ pub(super) struct Taking {
     filled: Vec<Fill>,
     /// Steps done with the ports that are there: ports times matches.
     done: usize,
-    going: Going,
-}
-
-/// A configuration that can be settled.
-#[derive(Debug)]
-pub(super) struct Ready {
-    want: Arc<LaneWant>,
-    filled: Vec<Fill>,
+    stage: Stage,
 }
 
 #[derive(Debug)]
-enum Going {
+enum Stage {
     /// Looking whether anything is in the way.
-    Judging,
+    Checking,
     /// Changing rules.
-    Forward,
+    Preparing,
+    /// All is done that may fail. The next command commits or rolls back.
+    Prepared,
     /// Rolling the rules back, with the objection that caused it, if any.
-    Back(Option<LaneObjection>),
+    RollingBack(Option<LaneObjection>),
 }
 
 /// Builds the answer to a step: its result, and the ports that the lane hands over.
@@ -120,37 +110,14 @@ fn stepped(
     }))
 }
 
-/// Converts a refusal of the slot to a readable reason. Other parties report the cause too.
-fn refused(refusal: Refusal) -> LaneObjection {
-    let reason = match refusal {
-        Refusal::Stale => "the lane holds another configuration than expected",
-        Refusal::NotLater => "the lane holds an epoch that is not earlier",
-        Refusal::Busy | Refusal::Unready | Refusal::Lane(_) => {
-            "the lane is taking over another configuration"
-        }
-    };
-    LaneObjection {
-        matches: None,
-        port: None,
-        reason: reason.to_owned(),
-    }
-}
-
 impl Lane {
-    /// Begins to check whether the lane could take `want`. Returns `Some` if the answer is
-    /// immediate.
-    pub(super) fn judge(&mut self, ticket: u64, want: Arc<LaneWant>) -> Option<Answer> {
-        if let Err(refusal) = self.slot.judge(&want.proposal) {
-            return Some(stepped(Err(refused(refusal)), []));
-        }
-        self.begin_taking(ticket, want, Vec::new(), Going::Judging)
+    /// Begins to check whether anything is in the way of `want`.
+    pub(super) fn check(&mut self, ticket: u64, want: Arc<LaneWant>) {
+        self.begin_change(ticket, want, Vec::new(), Stage::Checking);
     }
 
     /// Detaches ports. The placeholder ports in their slots keep the bindings.
-    pub(super) fn detach_ports(&mut self, proposal: &Proposal, ports: &[u16]) -> Answer {
-        if let Err(refusal) = self.slot.detach_ports(proposal) {
-            return stepped(Err(refused(refusal)), []);
-        }
+    pub(super) fn detach_ports(&mut self, ports: &[u16]) -> Answer {
         let slots = self.ports.iter_mut();
         let taken_out: Vec<_> = slots
             .filter(|slot| ports.contains(&slot.index))
@@ -159,75 +126,55 @@ impl Lane {
         stepped(Ok(self.view()), taken_out)
     }
 
-    /// Begins to take `want`, with its new ports. Returns `Some` if the answer is immediate.
-    pub(super) fn take(
-        &mut self,
-        ticket: u64,
-        want: Arc<LaneWant>,
-        ports: Vec<NewPort>,
-    ) -> Option<Answer> {
-        if let Err(refusal) = self.slot.take(&want.proposal) {
-            let ports = ports.into_iter().map(|new| (new.number, new.port));
-            return Some(stepped(Err(refused(refusal)), ports));
-        }
+    /// Begins to prepare `want`, with its new ports.
+    pub(super) fn prepare(&mut self, ticket: u64, want: Arc<LaneWant>, ports: Vec<NewPort>) {
         let fills = ports.into_iter().map(|new| {
             let has_place = self.has_place(new.number);
             Fill::new(new, has_place)
         });
         let fills = fills.collect();
-        self.begin_taking(ticket, want, fills, Going::Forward)
+        self.begin_change(ticket, want, fills, Stage::Preparing);
     }
 
-    fn begin_taking(
-        &mut self,
-        ticket: u64,
-        want: Arc<LaneWant>,
-        waiting: Vec<Fill>,
-        going: Going,
-    ) -> Option<Answer> {
-        self.taking = Some(Taking {
+    fn begin_change(&mut self, ticket: u64, want: Arc<LaneWant>, waiting: Vec<Fill>, stage: Stage) {
+        self.change = Some(Change {
             ticket,
             want,
             waiting,
             filled: Vec::new(),
             done: 0,
-            going,
+            stage,
         });
-        None
     }
 
-    /// Begins to roll back the prepared configuration. Returns `Some` if the answer is immediate.
-    pub(super) fn undo(&mut self, ticket: u64, epoch: u64) -> Option<Answer> {
-        let ready = self.ready.take();
-        let (true, Some(Ready { want, filled })) = (self.slot.undo(epoch), ready) else {
+    /// Begins to roll the prepared change back. Returns `Some` if there is none.
+    pub(super) fn roll_back(&mut self, ticket: u64) -> Option<Answer> {
+        let Some(change) = &mut self.change else {
             return Some(stepped(Ok(self.view()), []));
         };
-        let done = self.steps(&want);
-        self.taking = Some(Taking {
-            ticket,
-            want,
-            waiting: Vec::new(),
-            filled,
-            done,
-            going: Going::Back(None),
-        });
+        change.ticket = ticket;
+        change.stage = Stage::RollingBack(None);
         None
     }
 
     /// Does this round's part of the change in progress. Returns whether there was one.
-    pub(super) fn go_on_taking(&mut self) -> bool {
-        let Some(mut taking) = self.taking.take() else {
+    pub(super) fn go_on_changing(&mut self) -> bool {
+        let in_progress = |change: &mut Change| !matches!(change.stage, Stage::Prepared);
+        let Some(mut change) = self.change.take_if(in_progress) else {
             return false;
         };
         for _ in 0..STEPS_PER_ROUND {
-            if let Some(answer) = self.take_step(&mut taking) {
-                let ticket = taking.ticket;
+            if let Some(answer) = self.change_step(&mut change) {
+                let ticket = change.ticket;
                 let result = Ok(answer);
                 self.core.outbox.push(Report::Answer { ticket, result });
+                if let Stage::Prepared = change.stage {
+                    self.change = Some(change);
+                }
                 return true;
             }
         }
-        self.taking = Some(taking);
+        self.change = Some(change);
         true
     }
 
@@ -236,63 +183,55 @@ impl Lane {
     }
 
     /// One step; `Some` once nothing is left to do.
-    fn take_step(&mut self, taking: &mut Taking) -> Option<Answer> {
-        let want = Arc::clone(&taking.want);
-        if let Going::Back(_) = taking.going {
-            return self.step_back(taking, &want);
-        }
-        let step = taking.done;
-        let blocked = match &taking.going {
+    fn change_step(&mut self, change: &mut Change) -> Option<Answer> {
+        let want = Arc::clone(&change.want);
+        let step = change.done;
+        let blocked = match &change.stage {
+            Stage::RollingBack(_) => return self.step_back(change, &want),
             // New ports go first: until they have all rules, nothing has changed for the existing
             // ports.
-            Going::Forward if !taking.waiting.is_empty() => {
-                self.fill_next(&mut taking.waiting, &mut taking.filled, &want.policy)
+            Stage::Preparing if !change.waiting.is_empty() => {
+                self.fill_next(&mut change.waiting, &mut change.filled, &want.policy)
             }
-            going if step == self.steps(&want) => {
-                if let Going::Forward = going {
-                    self.slot.ready();
-                    self.ready = Some(Ready {
-                        want,
-                        filled: std::mem::take(&mut taking.filled),
-                    });
+            stage if step == self.steps(&want) => {
+                if let Stage::Preparing = stage {
+                    change.stage = Stage::Prepared;
                 }
                 return Some(stepped(Ok(self.view()), []));
             }
-            Going::Judging => {
-                taking.done += 1;
+            Stage::Checking => {
+                change.done += 1;
                 self.check_no_pipe_bound(&want, step)
             }
-            _ => {
-                taking.done += 1;
+            Stage::Preparing | Stage::Prepared => {
+                change.done += 1;
                 self.check_no_pipe_bound(&want, step)
                     .and_then(|()| self.reconcile(&want, step, &want.policy))
             }
         };
         let Err(blocked) = blocked else { return None };
-        if let Going::Judging = taking.going {
+        if let Stage::Checking = change.stage {
             return Some(stepped(Err(blocked), []));
         }
-        self.slot.fail();
-        taking.going = Going::Back(Some(blocked));
+        change.stage = Stage::RollingBack(Some(blocked));
         None
     }
 
     /// One step back.
-    fn step_back(&mut self, taking: &mut Taking, want: &LaneWant) -> Option<Answer> {
-        if let Some(step) = taking.done.checked_sub(1) {
-            taking.done = step;
+    fn step_back(&mut self, change: &mut Change, want: &LaneWant) -> Option<Answer> {
+        if let Some(step) = change.done.checked_sub(1) {
+            change.done = step;
             let policy = Arc::clone(&self.settings.policy);
             // The rule was in force before, and its table entry is free again: a kernel that
             // refuses it now is unusable.
             let _ = self.reconcile(want, step, &policy);
             return None;
         }
-        self.slot.undone();
-        let blocked = match std::mem::replace(&mut taking.going, Going::Judging) {
-            Going::Back(blocked) => blocked,
-            Going::Judging | Going::Forward => None,
+        let blocked = match &mut change.stage {
+            Stage::RollingBack(blocked) => blocked.take(),
+            Stage::Checking | Stage::Preparing | Stage::Prepared => None,
         };
-        let fills = taking.waiting.drain(..).chain(taking.filled.drain(..));
+        let fills = change.waiting.drain(..).chain(change.filled.drain(..));
         let ports: Vec<_> = fills.map(Fill::into_port).collect();
         Some(stepped(blocked.map_or_else(|| Ok(self.view()), Err), ports))
     }
@@ -360,12 +299,13 @@ impl Lane {
         })
     }
 
-    /// Holds the prepared configuration from this loop boundary on.
-    pub(super) fn settle(&mut self, epoch: u64) -> Answer {
-        let ready = self.ready.take();
-        let (true, Some(Ready { want, filled })) = (self.slot.settle(epoch), ready) else {
-            return stepped(Err(refused(Refusal::Stale)), []);
+    /// Holds the prepared configuration from this loop boundary on, which the epoch in the answer
+    /// shows.
+    pub(super) fn commit(&mut self) -> Answer {
+        let Some(Change { want, filled, .. }) = self.change.take() else {
+            return stepped(Ok(self.view()), []);
         };
+        self.epoch = want.epoch;
         let tuning = &want.tuning;
         self.settings.idle = tuning.idle;
         self.settings.burst = tuning.burst;
@@ -414,7 +354,7 @@ impl Lane {
         });
         LaneHeld {
             lane: self.settings.lane,
-            epoch: self.slot.held().epoch,
+            epoch: self.epoch,
             loops: self.loops,
             ports: ports.collect(),
         }

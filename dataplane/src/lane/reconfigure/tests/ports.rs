@@ -1,4 +1,4 @@
-//! Ports that come, are given back and put back, on a lane that is played.
+//! Ports that come, are detached and return, on a lane that is played.
 
 use covalent_api::request::PipeKind;
 use covalent_pipe::{
@@ -92,7 +92,7 @@ fn a_new_port_gets_all_rules_over_several_rounds_before_it_is_placed() {
     let comes = below(usize::MAX);
     let want = played.want(&played.config);
     let new = port(&played, 7, &comes);
-    let (answer, rounds) = played.have(Command::Take(want, vec![new]));
+    let (answer, rounds) = played.have(Command::Prepare(want, vec![new]));
     assert!(answer.went.is_ok() && answer.ports.is_empty());
     assert!(rounds >= (0x180 + 1) / STEPS_PER_ROUND, "{rounds}");
     let expected_rules = [map(&configured), map(&bound)]
@@ -101,7 +101,7 @@ fn a_new_port_gets_all_rules_over_several_rounds_before_it_is_placed() {
         .collect();
     assert_eq!(locked(&comes).rules, expected_rules);
     assert_eq!(played.ports(), [(0, true), (1, true)]);
-    let (answer, _) = played.have(Command::Settle { epoch: 1 });
+    let (answer, _) = played.have(Command::Commit);
     assert!(answer.went.is_ok() && answer.ports.is_empty());
     assert_eq!(played.ports(), [(0, true), (1, true), (7, true)]);
     // Existing bindings apply to the new port too.
@@ -125,8 +125,8 @@ fn a_port_in_the_slot_of_another_gets_its_bindings() {
     let want = played.want(&wanted);
     let comes = below(usize::MAX);
     let new = port(&played, 1, &comes);
-    played.have(Command::Take(want, vec![new]));
-    let (answer, _) = played.have(Command::Settle { epoch: 1 });
+    played.have(Command::Prepare(want, vec![new]));
+    let (answer, _) = played.have(Command::Commit);
     let left: Vec<_> = answer.ports.iter().map(|(number, _)| *number).collect();
     assert_eq!(left, [1], "the previous port is to be closed");
     let expected_rules = [map(&wanted.steer), map(&bound)]
@@ -155,14 +155,14 @@ fn a_port_whose_kernel_refuses_is_returned_and_nothing_changes() {
     let want = played.want(&wanted);
     let ports = [usize::MAX, 10].map(below);
     let new = vec![port(&played, 7, &ports[0]), port(&played, 8, &ports[1])];
-    let (answer, _) = played.have(Command::Take(want, new));
+    let (answer, _) = played.have(Command::Prepare(want, new));
     let objection = answer.went.unwrap_err();
     assert_eq!((objection.port, objection.matches), (Some(8), None));
     assert!(objection.reason.contains("full"));
     assert_eq!(answer.ports.len(), 2, "both are to be closed");
     assert_eq!(played.ports(), [(0, true), (1, true)]);
     assert_eq!(played.rules(), [map(&configured), map(&configured)]);
-    assert!(played.lane.slot.is_at_rest());
+    assert!(played.lane.change.is_none());
 }
 
 #[test]
@@ -171,39 +171,33 @@ fn prepared_ports_are_returned_when_another_lane_refuses() {
     let want = played.want(&played.config);
     let comes = below(usize::MAX);
     let new = port(&played, 7, &comes);
-    played.have(Command::Take(want, vec![new]));
-    let (answer, _) = played.have(Command::Undo { epoch: 1 });
+    played.have(Command::Prepare(want, vec![new]));
+    let (answer, _) = played.have(Command::RollBack);
     assert!(answer.went.is_ok());
     assert_eq!(answer.ports.len(), 1);
     assert_eq!(played.ports(), [(0, true), (1, true)]);
 }
 
 #[test]
-fn a_detached_port_is_put_back_with_the_rules_in_force() {
+fn a_detached_port_returns_with_the_rules_in_force() {
     let configured = rules(0x2000..0x2100, Action::Drop);
     let mut played = Played::new(&configured, usize::MAX);
-    let detach_ports = |ports: &[u16]| Command::DetachPorts {
-        proposal: PROPOSAL,
-        ports: ports.to_vec(),
-    };
-    let (answer, _) = played.have(detach_ports(&[0, 1]));
+    let (answer, _) = played.have(Command::DetachPorts { ports: vec![0, 1] });
     assert_eq!(answer.ports.len(), 2);
-    assert!(
-        played
-            .lane
-            .ports
-            .iter()
-            .all(|slot| slot.port.absent().is_some())
-    );
+    let is_absent = |played: &Played| {
+        let slots = played.lane.ports.iter();
+        slots
+            .map(|slot| slot.port.absent().is_some())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(is_absent(&played), [true, true]);
     // Bound meanwhile.
     let bound = rules(0x3000..0x3001, Action::Dataplane);
     bind(&mut played, &bound);
-    let ports = [usize::MAX, 10].map(below);
-    let back = vec![port(&played, 0, &ports[0]), port(&played, 1, &ports[1])];
-    let (answer, rounds) = played.have(Command::PutBack {
-        epoch: 1,
-        ports: back,
-    });
+    let want = played.want(&played.config);
+    let below_it = below(usize::MAX);
+    let back = vec![port(&played, 0, &below_it)];
+    let (answer, rounds) = played.have(Command::Prepare(want, back));
     assert!(
         answer.went.is_ok() && rounds >= 0x100 / STEPS_PER_ROUND,
         "{rounds}"
@@ -212,19 +206,9 @@ fn a_detached_port_is_put_back_with_the_rules_in_force() {
         .into_iter()
         .flatten()
         .collect();
-    assert_eq!(locked(&ports[0]).rules, expected_rules);
-    assert!(played.lane.ports[0].port.absent().is_none());
-    // A port whose kernel has no capacity for the rules stays absent and reports the reason.
-    let reason = played.lane.ports[1].port.absent().unwrap_or_default();
-    assert!(reason.contains("full"), "{reason}");
-    assert!(played.lane.slot.is_at_rest());
-    // Nothing is put back twice.
-    let reopened = vec![port(&played, 0, &below(0))];
-    let (answer, _) = played.have(Command::PutBack {
-        epoch: 1,
-        ports: reopened,
-    });
-    assert!(answer.went.is_err() && answer.ports.len() == 1);
+    assert_eq!(locked(&below_it).rules, expected_rules);
+    played.have(Command::Commit);
+    assert_eq!(is_absent(&played), [false, true]);
 }
 
 #[test]
@@ -233,23 +217,19 @@ fn a_removed_port_keeps_its_slot_for_its_return() {
     let bound = rules(0x3000..0x3001, Action::Dataplane);
     let mut want = Arc::into_inner(played.want(&played.config)).unwrap();
     want.removed = vec![1];
-    played.have(Command::Take(Arc::new(want), Vec::new()));
-    let (answer, _) = played.have(Command::Settle { epoch: 1 });
+    played.have(Command::Prepare(Arc::new(want), Vec::new()));
+    let (answer, _) = played.have(Command::Commit);
     assert_eq!(answer.ports.len(), 1);
     let names = answer.went.unwrap().ports.len();
     assert_eq!(names, 1, "nothing reports it");
     assert_eq!(played.ports(), [(0, true), (1, false)]);
     bind(&mut played, &bound);
     let mut want = Arc::into_inner(played.want(&played.config)).unwrap();
-    want.proposal = Proposal {
-        epoch: 2,
-        believes: PROPOSAL.held(),
-        wants: 3,
-    };
+    want.epoch = 2;
     let comes = below(usize::MAX);
     let new = port(&played, 1, &comes);
-    played.have(Command::Take(Arc::new(want), vec![new]));
+    played.have(Command::Prepare(Arc::new(want), vec![new]));
     assert_eq!(locked(&comes).rules, map(&bound), "bound while it was away");
-    played.have(Command::Settle { epoch: 2 });
+    played.have(Command::Commit);
     assert_eq!(played.ports(), [(0, true), (1, true)]);
 }
