@@ -15,11 +15,13 @@ use std::{
 
 use covalent::{Device, Match, REQUEST_TIMEOUT, Timeout};
 
+// ANCHOR: ours
 const PIPE_BYTES: u64 = 1 << 20;
 const FRAME_BYTES: usize = 100;
 const AT_A_TIME: u64 = 32;
 
 const OURS: Match = Match::EtherType { ethertype: 0x88b6 };
+// ANCHOR_END: ours
 
 // ANCHOR: attach
 /// A device on the lane that owns the port, as its pipes require.

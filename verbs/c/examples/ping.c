@@ -11,11 +11,14 @@
 
 #include "covalent.h"
 
+// ANCHOR: ours
 #define PIPE_BYTES (1024 * 1024)
 #define FRAME_BYTES 100
 #define AT_A_TIME 32
 
 static const int64_t SECOND_NS = 1000000000;
+
+static const covalent_match OURS = {.struct_bytes = sizeof OURS, .kind = COVALENT_MATCH_ETHERTYPE, .ethertype = 0x88b6};
 
 static void check(int status, const char *what) {
     if (status < 0) {
@@ -30,6 +33,7 @@ static void expect(int holds, const char *what) {
         exit(1);
     }
 }
+// ANCHOR_END: ours
 
 // ANCHOR: attach
 // The lane that owns a port. A device must attach to that lane.
@@ -50,8 +54,6 @@ static uint32_t lane_of(const char *socket_path, const char *name) {
     exit(2);
 }
 // ANCHOR_END: attach
-
-static const covalent_match OURS = {.struct_bytes = sizeof OURS, .kind = COVALENT_MATCH_ETHERTYPE, .ethertype = 0x88b6};
 
 // ANCHOR: echo
 static int echo(const char *socket_path, const char *port, unsigned long count) {
