@@ -4,8 +4,12 @@
 //! time is in flight, so a lost record shows within a round trip: as a gap, or by a keepalive that
 //! owes nothing. If the ping itself does not come back, round trips of other links and keepalives
 //! of the peer that reflect nothing reveal it.
+//!
+//! A link that is up sends at least a keepalive for each tick, and counts the ticks in which it
+//! received none. One ping at most is in flight.
 
 use super::feedback::Feedback;
+use crate::wire::slice::Kind;
 
 /// Round trips of other links, without one here, after which a link with open exchanges sends a
 /// ping.
@@ -34,6 +38,15 @@ pub(crate) struct Liveness {
     unreflected_keepalives: u32,
     /// One was counted since the last tick.
     counted_since_tick: bool,
+    /// Ticks since the last reception.
+    keepalive_misses: u32,
+    /// A message other than keepalives and control messages was sent since the last tick.
+    sent_since_tick: bool,
+    /// A keepalive waits for transmission, unless another message replaces it.
+    idle_due: bool,
+    /// Whether its round trips count against other links, and theirs against it. Outlives the
+    /// epochs.
+    pub is_measured: bool,
 }
 
 impl Liveness {
@@ -47,7 +60,19 @@ impl Liveness {
             other_round_trips: 0,
             unreflected_keepalives: 0,
             counted_since_tick: false,
+            keepalive_misses: 0,
+            sent_since_tick: false,
+            idle_due: false,
+            is_measured: true,
         }
+    }
+
+    /// Enters an epoch whose records count from `first`.
+    pub const fn enter_epoch(&mut self, first: u32) {
+        *self = Self {
+            is_measured: self.is_measured,
+            ..Self::new(first)
+        };
     }
 
     #[cfg(feature = "arbitrary-state")]
@@ -59,6 +84,17 @@ impl Liveness {
         self.other_round_trips = draw.below(40);
         self.unreflected_keepalives = draw.below(UNREFLECTED_KEEPALIVES_MAX);
         self.counted_since_tick = draw.flag();
+    }
+
+    #[cfg(feature = "arbitrary-state")]
+    pub(crate) fn scramble_ticks(
+        &mut self,
+        keepalive_misses_max: u32,
+        draw: &mut crate::draw::Draw,
+    ) {
+        self.keepalive_misses = draw.below(keepalive_misses_max);
+        self.sent_since_tick = draw.flag();
+        self.idle_due = draw.flag();
     }
 
     /// A sent record is reflected. Returns whether that ends a round trip: it was sent after the
@@ -99,10 +135,48 @@ impl Liveness {
         self.ping_record
     }
 
-    /// Whether a keepalive waits for transmission, regardless of other messages.
+    /// Whether a keepalive waits for transmission.
     #[inline]
     pub const fn keepalive_due(&self) -> bool {
-        self.ping_due || self.answer_due
+        self.ping_due || self.answer_due || self.idle_due
+    }
+
+    /// Ticks since the last reception, while the link is up.
+    #[inline]
+    pub const fn keepalive_misses(&self) -> u32 {
+        self.keepalive_misses
+    }
+
+    /// Records were received. `must_reflect`: so many that they must be reflected although nothing
+    /// else is sent.
+    #[inline]
+    pub const fn received(&mut self, must_reflect: bool) {
+        self.keepalive_misses = 0;
+        self.idle_due |= must_reflect;
+    }
+
+    /// A message was written. Keepalives do not count, or an idle link would send one only every
+    /// other tick. Nor do control messages: a keepalive goes with them, because only it carries its
+    /// state.
+    #[inline]
+    pub fn sent(&mut self, kind: Kind) {
+        if kind != Kind::ControlMessage {
+            self.sent_since_tick |= kind != Kind::Keepalive;
+            self.idle_due = false;
+        }
+    }
+
+    /// A tick passed while the link is up. Returns the ticks since the last reception.
+    pub const fn tick_up(&mut self) -> u32 {
+        self.keepalive_misses += 1;
+        self.idle_due |= !self.sent_since_tick;
+        self.sent_since_tick = false;
+        self.keepalive_misses
+    }
+
+    /// The epoch ended.
+    pub const fn clear(&mut self) {
+        self.idle_due = false;
     }
 
     /// Whether the keepalive being written is a ping.
@@ -142,5 +216,43 @@ impl Liveness {
     /// Processes a tick of this side.
     pub const fn tick(&mut self) {
         self.counted_since_tick = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::feedback::WINDOW_RECORDS_MAX;
+
+    #[test]
+    fn an_idle_link_sends_a_keepalive_for_each_tick_and_counts_silence() {
+        let mut liveness = Liveness::new(0);
+        for misses in 1..4 {
+            assert_eq!(liveness.tick_up(), misses);
+            assert!(liveness.keepalive_due());
+            liveness.sent(Kind::Keepalive);
+            assert!(!liveness.keepalive_due());
+        }
+        liveness.sent(Kind::Request);
+        assert_eq!(liveness.tick_up(), 4);
+        assert!(!liveness.keepalive_due(), "the request was enough");
+        liveness.sent(Kind::ControlMessage);
+        liveness.received(false);
+        assert_eq!(liveness.tick_up(), 1);
+        assert!(liveness.keepalive_due(), "a control message is not enough");
+    }
+
+    #[test]
+    fn one_ping_is_in_flight_and_an_epoch_keeps_whether_the_link_is_measured() {
+        let mut feedback = Feedback::new(0, WINDOW_RECORDS_MAX);
+        let mut liveness = Liveness::new(0);
+        liveness.is_measured = false;
+        liveness.ping();
+        liveness.keepalive_sent(feedback.next_sequence());
+        feedback.sent(7);
+        liveness.ping();
+        assert!(!liveness.ping_due() && liveness.is_pinging());
+        liveness.enter_epoch(5);
+        assert!(!liveness.is_pinging() && !liveness.is_measured);
     }
 }

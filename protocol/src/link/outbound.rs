@@ -1,11 +1,13 @@
 //! The slots of the exchanges that this side starts on one link.
 //!
 //! Slots are the credit between the two ends: the peer grants a number of slots, and each carries
-//! one exchange at a time.
+//! one exchange at a time. A slot is free, or has an exchange in flight, or is withheld for an
+//! unresolved one. Its message 3 waits here exactly while its progress is
+//! [`Progress::CommitDue`].
 
-use alloc::{vec, vec::Vec};
+use alloc::{collections::VecDeque, vec, vec::Vec};
 
-use crate::{latch::is_later, transaction::Index};
+use crate::{latch::is_later, transaction::Index, wire::record::NO_PIGGYBACK};
 
 /// Where the exchange of a slot stands, as the initiator knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -58,6 +60,10 @@ pub(crate) struct Outbound {
     tentative: u32,
     /// Exchanges in flight in the epoch in force.
     busy: u32,
+    /// Slots whose message 3 is due.
+    commits: VecDeque<u8>,
+    /// Transactions being queried on this link.
+    pub queried: Vec<Index>,
 }
 
 impl Outbound {
@@ -76,6 +82,8 @@ impl Outbound {
             open: 0,
             tentative: 0,
             busy: 0,
+            commits: VecDeque::with_capacity(usize::from(slots)),
+            queried: Vec::with_capacity(usize::from(slots)),
         }
     }
 
@@ -90,12 +98,8 @@ impl Outbound {
     }
 
     #[cfg(feature = "arbitrary-state")]
-    pub(crate) fn scramble(
-        &mut self,
-        granted: u8,
-        commits: &mut alloc::collections::VecDeque<u8>,
-        draw: &mut crate::draw::Draw,
-    ) {
+    pub(crate) fn scramble(&mut self, granted: u8, draw: &mut crate::draw::Draw) {
+        self.commits.clear();
         self.enter_epoch(granted);
         for number in 0..self.slots() {
             let slot = &mut self.slots[usize::from(number)];
@@ -108,7 +112,7 @@ impl Outbound {
             self.busy += 1;
             self.tentative += u32::from(slot.progress == Progress::Tentative);
             if slot.progress == Progress::CommitDue {
-                commits.push_back(number);
+                self.commits.push_back(number);
             }
             self.withhold(number);
         }
@@ -134,18 +138,15 @@ impl Outbound {
         slot.progress = progress;
         slot.transaction = transaction;
         slot.record_sequence = draw.sequence();
+        if progress == Progress::CommitDue {
+            self.commits.push_back(number);
+        }
     }
 
     #[cfg(feature = "arbitrary-state")]
     pub(crate) fn scramble_unresolved(&mut self, number: u8) {
         self.withhold(number);
         self.open += 1;
-    }
-
-    /// Exchanges in flight in the epoch in force.
-    #[inline]
-    pub const fn busy(&self) -> u32 {
-        self.busy
     }
 
     /// Sets the peer's grant and frees every slot within it.
@@ -213,10 +214,34 @@ impl Outbound {
             Some(slot) if slot.progress == Progress::Tentative => {
                 slot.progress = Progress::CommitDue;
                 self.tentative -= 1;
+                self.commits.push_back(number);
                 true
             }
             _ => false,
         }
+    }
+
+    /// The next slot whose message 3 is due, or [`NO_PIGGYBACK`].
+    #[inline]
+    pub fn take_commit(&mut self) -> u8 {
+        self.commits.pop_front().unwrap_or(NO_PIGGYBACK)
+    }
+
+    /// Whether the message 3 of any slot is due.
+    #[inline]
+    pub fn has_commits(&self) -> bool {
+        !self.commits.is_empty()
+    }
+
+    /// Whether an exchange or a query of this side waits for the peer.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        self.busy > 0 || !self.queried.is_empty()
+    }
+
+    /// The epoch ended: nothing is sent in it any more.
+    pub fn clear(&mut self) {
+        self.commits.clear();
     }
 
     /// Message 3 of a slot was sent in the record with this sequence.
@@ -279,5 +304,38 @@ impl Outbound {
 
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut OutSlot> {
         self.slots.iter_mut()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_has_one_exchange_and_one_place() {
+        let mut outbound = Outbound::new(2, 0);
+        assert!(!outbound.has_free(), "nothing is granted");
+        outbound.enter_epoch(1);
+        assert_eq!(outbound.take(7, Progress::Tentative), Some((0, 1)));
+        assert_eq!(outbound.take(8, Progress::Tentative), None);
+        outbound.set_grant(2);
+        assert_eq!(outbound.take(8, Progress::Executing), Some((1, 1)));
+        outbound.release(1);
+        assert_eq!((outbound.open(), outbound.busy), (1, 1));
+        outbound.withhold(1);
+        assert!(!outbound.has_free(), "withheld for another exchange");
+    }
+
+    #[test]
+    fn a_commit_is_due_exactly_once() {
+        let mut outbound = Outbound::new(1, 0);
+        outbound.enter_epoch(1);
+        assert!(!outbound.kept(0), "nothing was sent");
+        assert!(outbound.take(7, Progress::Tentative).is_some());
+        assert!(outbound.kept(0));
+        assert!(!outbound.kept(0), "it is due already");
+        assert_eq!(outbound.take_commit(), 0);
+        outbound.committing(0, 3);
+        assert_eq!(outbound.take_commit(), NO_PIGGYBACK);
     }
 }

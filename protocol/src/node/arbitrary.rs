@@ -38,17 +38,14 @@ impl Node {
         // For a path, scrambles the route and not the link: its state came over cables, whose links
         // are sound if their channels are.
         for at in self.path_links..self.links.len() {
-            if self.links[at].attachment.is_some() && draw.below(4) == 0 {
+            if self.links[at].attachment().is_some() && draw.below(4) == 0 {
                 self.forget_peer(at, host);
             }
             let link = &mut self.links[at];
-            link.epoch = draw.sequence();
-            link.handshake.scramble(draw);
-            link.wiring.scramble(draw);
-            link.keepalive_misses = draw.below(self.config.keepalive_misses_max);
-            link.sent_since_tick = draw.flag();
-            link.keepalive_due = draw.flag();
-            if link.state == LinkState::Up {
+            link.epochs.scramble(draw);
+            link.liveness
+                .scramble_ticks(self.config.keepalive_misses_max, draw);
+            if link.state() == LinkState::Up {
                 self.scramble_epoch(at, draw);
             }
         }
@@ -92,12 +89,10 @@ impl Node {
     /// Returns the link to a handshake, as if it had never been up. With anything open on it, the
     /// link fails instead.
     fn forget_peer(&mut self, at: usize, host: &mut impl Host) {
-        let Some(attachment) = self.links[at].attachment else {
+        let Some(attachment) = self.links[at].attachment() else {
             return;
         };
-        let is_idle = self.links[at].outbound.busy() == 0
-            && self.links[at].queried.is_empty()
-            && self.relays[at].is_idle();
+        let is_idle = !self.links[at].outbound.is_open() && self.relays[at].is_idle();
         if !is_idle {
             self.take_down(at, DownReason::Violation, host);
             return;
@@ -106,7 +101,7 @@ impl Node {
         self.detach_neighbor(at, host);
         self.links[at].clear();
         self.peers[attachment.peer].links_up -= 1;
-        self.links[at].state = LinkState::Init;
+        self.links[at].epochs.forget();
     }
 
     fn scramble_epoch(&mut self, at: usize, draw: &mut Draw) {
@@ -119,7 +114,7 @@ impl Node {
             ..
         } = self;
         let link = &mut links[at];
-        let Some(attachment) = &mut link.attachment else {
+        let Some(attachment) = link.epochs.attachment_mut() else {
             return;
         };
         if draw.below(8) == 0 {
@@ -134,14 +129,8 @@ impl Node {
         attachment.granted = draw.below(u32::from(attachment.slots) + 1) as u8;
         link.feedback.scramble(draw);
         link.liveness.scramble(draw);
-        link.commits.clear();
-        link.reflections.clear();
-        link.answers.clear();
-        link.withheld_answers.clear();
-        link.verdicts.clear();
-        link.withheld_verdicts.clear();
-        link.outbound
-            .scramble(attachment.granted, &mut link.commits, draw);
+        link.inbound.clear_queues();
+        link.outbound.scramble(attachment.granted, draw);
         let mut taken: Vec<u8> = Vec::new();
         for entry in transactions.live_mut() {
             let Some(unresolved) = &mut entry.unresolved else {
@@ -173,9 +162,6 @@ impl Node {
                 let progress = Progress::OPEN[draw.below(4) as usize];
                 link.outbound
                     .scramble_slot(number, transaction, progress, draw);
-                if progress == Progress::CommitDue {
-                    link.commits.push_back(number);
-                }
                 let entry = &mut transactions[transaction];
                 (entry.link, entry.slot) = (at, number);
             } else if draw.below(4) == 0
@@ -194,28 +180,29 @@ impl Node {
                 if draw.flag() {
                     entry.queried = Some(SentQuery {
                         link: at,
-                        place: link.queried.len(),
+                        place: link.outbound.queried.len(),
                         record_sequence: draw.sequence(),
                     });
-                    link.queried.push(transaction);
+                    link.outbound.queried.push(transaction);
                 } else {
                     peer.unresolved.push_back(transactions, transaction);
                 }
             }
             if draw.below(4) == 0 {
                 if draw.flag() {
-                    link.answers.push_back(number);
+                    link.inbound.refuse(number);
                 } else {
-                    link.reflections.push_back(number);
+                    link.inbound.reflect(number);
                 }
             }
             if draw.below(4) == 0 {
-                link.verdicts.push_back(Verdict {
+                let verdict = Verdict {
                     port: draw.below(4) as u16,
                     slot: number,
                     epoch: draw.sequence(),
                     sequence: draw.sequence(),
-                });
+                };
+                link.inbound.report(verdict, false);
             }
         }
     }

@@ -34,7 +34,6 @@ impl Node {
     pub(super) fn kept(&mut self, at: usize, number: u8) -> Result<(), DownReason> {
         let link = &mut self.links[at];
         if link.outbound.kept(number) {
-            link.commits.push_back(number);
             Ok(())
         } else {
             Err(DownReason::Violation)
@@ -94,7 +93,7 @@ impl Node {
         reflects: bool,
     ) -> Result<(), DownReason> {
         let keepalive = Keepalive::read(payload).ok_or(DownReason::Violation)?;
-        let attachment = self.links[at].attachment.ok_or(DownReason::Violation)?;
+        let attachment = self.links[at].attachment().ok_or(DownReason::Violation)?;
         let peer = &self.peers[attachment.peer];
         // Must match the handshake, if that was its own.
         if (
@@ -118,7 +117,7 @@ impl Node {
         }
         self.on_window(at, keepalive.window_records.into());
         let link = &mut self.links[at];
-        link.received_era = keepalive.era;
+        link.epochs.received_era = keepalive.era;
         if keepalive.expects_reply {
             link.liveness.answer();
         }
@@ -145,7 +144,7 @@ impl Node {
         let relayed = |record| link.feedback.is_reflected(record);
         // An initiator that received message 2 owes message 3, or has sent it.
         let is_kept = |(slot, latch): (usize, &Latch)| {
-            latch.standing == Standing::Tentative && !link.reflections.contains(&(slot as u8))
+            latch.standing == Standing::Tentative && !link.inbound.is_reflection_due(slot as u8)
         };
         let latches = &self.latches[attachment.set].latches;
         let is_forgotten = || latches.iter().enumerate().any(is_kept);
@@ -153,7 +152,7 @@ impl Node {
             return Err(DownReason::Unanswered);
         }
         if link.outbound.iter().any(waits)
-            || link.queried.iter().any(expects_reply)
+            || link.outbound.queried.iter().any(expects_reply)
             || self.relays[at].waits().any(relayed)
         {
             return Err(DownReason::Unanswered);

@@ -1,7 +1,7 @@
 //! Flow control: the credit that this node grants its neighbors, and that they grant it.
 
 use super::{LinkState, Node, far::PATH_WINDOW_RECORDS};
-use crate::link::feedback::{WINDOW_RECORDS_MAX, WINDOW_RECORDS_MIN};
+use crate::link::feedback::WINDOW_RECORDS_MAX;
 
 impl Node {
     /// Grants the peer on `port` `slots` slots from now on, at most [`super::NodeConfig::slots`],
@@ -12,11 +12,8 @@ impl Node {
         let slots = slots.min(self.config.slots);
         if let Some(at) = self.link_of(port) {
             let link = &mut self.links[at];
-            if link.grant != slots {
-                link.grant = slots;
-                if link.state == LinkState::Up {
-                    link.liveness.answer();
-                }
+            if link.inbound.set_grant(slots) && link.state() == LinkState::Up {
+                link.liveness.answer();
             }
         }
     }
@@ -26,7 +23,7 @@ impl Node {
     /// the peer, which keeps no more in flight from then on. Clamped to 32 to 250; initially 250.
     pub fn set_window(&mut self, port: u16, records: u16) {
         if let Some(at) = self.link_of(port) {
-            self.links[at].window_records = records.clamp(WINDOW_RECORDS_MIN, WINDOW_RECORDS_MAX);
+            self.links[at].inbound.set_window(records);
         }
     }
 
@@ -41,7 +38,7 @@ impl Node {
     #[cold]
     pub(super) fn on_grant(&mut self, at: usize, peer: usize, granted: u8) {
         let link = &mut self.links[at];
-        if let Some(attachment) = &mut link.attachment {
+        if let Some(attachment) = link.epochs.attachment_mut() {
             attachment.granted = granted;
         }
         link.outbound.set_grant(granted);
@@ -55,7 +52,7 @@ impl Node {
     pub(super) fn on_window(&mut self, at: usize, window_records: u16) {
         let window_records = self.window_to(at, window_records);
         let link = &mut self.links[at];
-        if let Some(attachment) = &mut link.attachment {
+        if let Some(attachment) = link.epochs.attachment_mut() {
             attachment.window_records = window_records;
         }
         link.feedback.set_window(window_records);

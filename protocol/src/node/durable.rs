@@ -25,33 +25,21 @@ impl Node {
 
     fn release_answers(&mut self, at: usize) {
         let link = &mut self.links[at];
-        let Some(attachment) = link.attachment else {
+        let Some(attachment) = link.attachment() else {
             return;
         };
-        let latches = &self.latches[attachment.set].latches;
-        // In the order of execution: entries behind a waiting one wait too.
-        while let Some(&number) = link.withheld_answers.front()
-            && !latches[usize::from(number)].is_withheld(self.durable)
-        {
-            link.withheld_answers.pop_front();
-            link.answers.push_back(number);
-        }
+        let set = &self.latches[attachment.set];
+        link.inbound.release_answers(set, self.durable);
     }
 
     fn release_verdicts(&mut self, at: usize) {
-        let Some(attachment) = self.links[at].attachment else {
+        let Some(attachment) = self.links[at].attachment() else {
             return;
         };
-        for _ in 0..self.links[at].withheld_verdicts.len() {
-            let Some(verdict) = self.links[at].withheld_verdicts.pop_front() else {
-                return;
-            };
-            let waits = self.is_withheld(attachment.peer, verdict);
-            let link = &mut self.links[at];
-            if waits {
-                link.withheld_verdicts.push_back(verdict);
-            } else {
-                link.verdicts.push_back(verdict);
+        for _ in 0..self.links[at].inbound.withheld_verdicts() {
+            if let Some(verdict) = self.links[at].inbound.take_withheld_verdict() {
+                let withheld = self.is_withheld(attachment.peer, verdict);
+                self.links[at].inbound.report(verdict, withheld);
             }
         }
     }

@@ -319,7 +319,7 @@ impl Node {
         let Some(fabric) = fabric.as_deref_mut() else {
             return;
         };
-        let peer_at = |link: usize| links[link].attachment.map(|attachment| attachment.peer);
+        let peer_at = |link: usize| links[link].attachment().map(|attachment| attachment.peer);
         let its_peer = peer_at(at);
         let is_its = |link: &Option<usize>| link.is_some_and(|link| peer_at(link) == its_peer);
         let neighbors = (0..).zip(&fabric.links).filter(|(_, link)| is_its(link));

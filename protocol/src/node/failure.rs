@@ -1,6 +1,6 @@
 //! A link fails: the exchanges open on it become unresolved.
 
-use super::{LinkState, Node};
+use super::Node;
 use crate::{
     ExchangeId, Host,
     channel::note::CloseReason,
@@ -17,7 +17,7 @@ impl Node {
     /// now.
     #[cold]
     pub(super) fn fail(&mut self, link: usize, reason: DownReason, host: &mut impl Host) {
-        if self.links[link].attachment.is_none() {
+        if self.links[link].attachment().is_none() {
             return;
         }
         self.take_down(link, reason, host);
@@ -28,7 +28,7 @@ impl Node {
     /// Fails a link, if it is up: its epoch ends, and the exchanges open on it wait for a
     /// resolution query.
     pub(super) fn take_down(&mut self, at: usize, reason: DownReason, host: &mut impl Host) {
-        let Some(attachment) = self.links[at].attachment else {
+        let Some(attachment) = self.links[at].attachment() else {
             return;
         };
         self.detach(at);
@@ -42,6 +42,7 @@ impl Node {
         } = self;
         let link = &mut links[at];
         let peer = &mut peers[attachment.peer];
+        let epoch = link.epoch();
         let mut open = 0;
         for slot in link.outbound.iter_mut() {
             let commit = match slot.progress {
@@ -52,21 +53,18 @@ impl Node {
             slot.progress = Progress::Free;
             transactions[slot.transaction].unresolved = Some(Unresolved {
                 sequence: slot.sequence,
-                epoch: link.epoch,
+                epoch,
                 commit,
             });
             peer.unresolved.push_back(transactions, slot.transaction);
             open += 1;
         }
-        for transaction in link.queried.drain(..) {
+        for transaction in link.outbound.queried.drain(..) {
             transactions[transaction].queried = None;
             peer.unresolved.push_back(transactions, transaction);
         }
-        self.paths.fail(at, link.keepalive_misses);
-        link.clear();
-        link.state = LinkState::Init;
-        link.epoch = link.epoch.wrapping_add(1);
-        link.handshake.fail(link.has_progressed());
+        self.paths.fail(at, link.liveness.keepalive_misses());
+        link.fail();
         link.counters.failures.count(reason);
         peer.links_up -= 1;
         host.link_event(LinkEvent::Down {
@@ -208,9 +206,7 @@ impl Node {
         entry.unresolved = None;
         let (at, slot, peer) = (entry.link, entry.slot, entry.peer);
         let link = &mut self.links[at];
-        let withheld = link
-            .attachment
-            .is_some_and(|attachment| attachment.peer == peer);
+        let withheld = link.leads_to(peer);
         link.outbound.settle(slot, withheld);
         at
     }

@@ -27,7 +27,7 @@ impl Node {
             self.end_path(link, DownReason::Violation, CloseReason::Failed, host);
             return;
         }
-        let state = self.links[link].state;
+        let state = self.links[link].state();
         if state != LinkState::Down && !self.is_path(link) {
             self.check_cable(link, hello, host);
         }
@@ -38,7 +38,7 @@ impl Node {
         }
         if state != LinkState::Down
             && self.is_echoed_by(hello)
-            && !self.links[link].handshake.may_come_from(hello.guid)
+            && !self.links[link].epochs.handshake.may_come_from(hello.guid)
         {
             self.links[link].counters.drops.hasty_init += 1;
             return;
@@ -50,22 +50,22 @@ impl Node {
                 Some(reason) if !self.is_proven(link, reason, hello) => {
                     // A sender that is really there will echo this.
                     self.links[link].counters.drops.unproven_init += 1;
-                    self.links[link].handshake.answer();
+                    self.links[link].epochs.handshake.answer();
                 }
                 Some(reason) => {
                     self.fail(link, reason, host);
                     // A path is over then.
-                    if self.links[link].state == LinkState::Init {
+                    if self.links[link].state() == LinkState::Init {
                         self.agree(link, hello, source, host);
                     }
                 }
                 // The peer missed the last handshake of this epoch, unless it already sent in the
                 // epoch.
                 None if hello.expects_reply
-                    && hello.epoch == self.links[link].epoch
+                    && hello.epoch == self.links[link].epoch()
                     && !self.links[link].feedback.received_anything() =>
                 {
-                    self.links[link].handshake.answer();
+                    self.links[link].epochs.handshake.answer();
                 }
                 None => self.links[link].counters.drops.stale_init += 1,
             },
@@ -75,13 +75,13 @@ impl Node {
     /// The reason to leave the epoch in force after a handshake on a link that is up; `None` to
     /// stay.
     fn why_leave(&self, link: usize, hello: &Hello) -> Option<DownReason> {
-        let attachment = self.links[link].attachment?;
+        let attachment = self.links[link].attachment()?;
         let peer = &self.peers[attachment.peer];
         if peer.guid != hello.guid || attachment.port != hello.port {
             Some(DownReason::PeerMoved)
         } else if peer.incarnation != hello.incarnation {
             Some(DownReason::PeerRestarted)
-        } else if is_later(hello.epoch, self.links[link].epoch) {
+        } else if is_later(hello.epoch, self.links[link].epoch()) {
             Some(DownReason::PeerReinitialized)
         } else {
             None
@@ -103,7 +103,7 @@ impl Node {
     fn is_proven(&self, link: usize, reason: DownReason, hello: &Hello) -> bool {
         reason == DownReason::PeerReinitialized
             || self.is_path(link)
-            || hello.received == Some((self.config.incarnation, self.links[link].epoch))
+            || hello.received == Some((self.config.incarnation, self.links[link].epoch()))
     }
 
     /// Takes a step towards an epoch that both ends hold.
@@ -115,36 +115,36 @@ impl Node {
     fn agree(&mut self, at: usize, hello: &Hello, source: Option<[u8; 6]>, host: &mut impl Host) {
         self.paths.on_received(at);
         let is_echoed = self.is_echoed_by(hello);
-        let link = &mut self.links[at];
-        if link.wiring.is_shared() {
+        let epochs = &mut self.links[at].epochs;
+        if epochs.wiring.is_shared() {
             return;
         }
-        if link.handshake.is_with_another(hello.guid) {
+        if epochs.handshake.is_with_another(hello.guid) {
             // The previous node may hold the epoch under negotiation.
-            link.epoch = link.epoch.wrapping_add(1);
-            link.handshake.restart();
+            epochs.renew();
         }
-        link.handshake.identify(hello.guid, is_echoed);
-        if is_later(link.epoch, hello.epoch) {
+        epochs.handshake.identify(hello.guid, is_echoed);
+        if is_later(epochs.number(), hello.epoch) {
             // The peer is behind: send it the epoch and an echo, for a peer that is up with another
             // incarnation of this node.
-            link.handshake.remember(hello);
-            link.handshake.answer();
+            epochs.handshake.remember(hello);
+            epochs.handshake.answer();
             return;
         }
         // A sender that receives nothing must not advance epochs: pushed far enough, they wrap and
         // old ones look new. The real peer will receive this and send again.
         if is_echoed {
-            link.epoch = hello.epoch;
+            epochs.adopt(hello.epoch);
         }
         if self.is_refused(at, hello, host) {
             return;
         }
-        let link = &mut self.links[at];
-        link.handshake.on_received(hello, link.epoch);
-        link.wiring.heed();
-        let echoed = hello.received == Some((self.config.incarnation, link.epoch));
-        if !echoed || !link.handshake.proposed(link.epoch) {
+        let epochs = &mut self.links[at].epochs;
+        let epoch = epochs.number();
+        epochs.handshake.on_received(hello, epoch);
+        epochs.wiring.heed();
+        let echoed = hello.received == Some((self.config.incarnation, epoch));
+        if !echoed || !epochs.handshake.proposed(epoch) {
             return;
         }
         let known = self.peer_of(hello.guid);
@@ -173,7 +173,7 @@ impl Node {
         self.peers[peer].links_up += 1;
         self.rest_paths(peer);
         self.recall(peer);
-        let refused = self.links[at].wiring.is_up();
+        let refused = self.links[at].epochs.wiring.is_up();
         self.refusal_over(at, refused, host);
         host.link_event(LinkEvent::Up {
             port: self.links[at].port,
@@ -191,9 +191,7 @@ impl Node {
 
     /// The two ends of a link hold the same epoch.
     fn enter_epoch(&mut self, at: usize, peer: usize) {
-        let link = &mut self.links[at];
-        link.enter_epoch(self.config.first_sequence);
-        link.handshake.enter_epoch(link.epoch);
+        self.links[at].enter_epoch(self.config.first_sequence);
         self.withhold_unresolved(at, peer);
     }
 
@@ -201,10 +199,7 @@ impl Node {
     /// started and the outcomes of those that this side started.
     fn on_peer_restarted(&mut self, peer: usize, incarnation: u64, host: &mut impl Host) {
         for link in 0..self.links.len() {
-            if self.links[link]
-                .attachment
-                .is_some_and(|attachment| attachment.peer == peer)
-            {
+            if self.links[link].leads_to(peer) {
                 self.take_down(link, DownReason::PeerRestarted, host);
             }
         }
@@ -232,10 +227,9 @@ impl Node {
         concerns: impl Fn(Option<(u64, u16)>, u32) -> bool,
     ) {
         for (at, link) in self.links.iter_mut().enumerate() {
-            let received = link.handshake.received_from();
-            if at != except && link.state == LinkState::Init && concerns(received, link.epoch) {
-                link.epoch = link.epoch.wrapping_add(1);
-                link.handshake.restart();
+            let received = link.epochs.handshake.received_from();
+            if at != except && link.state() == LinkState::Init && concerns(received, link.epoch()) {
+                link.epochs.renew();
             }
         }
     }

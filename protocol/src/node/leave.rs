@@ -12,8 +12,8 @@ impl Node {
     /// were sent before the peers received that, are served.
     pub fn leave(&mut self) {
         for link in &mut self.links {
-            link.grant = 0;
-            if link.state == LinkState::Up {
+            link.inbound.set_grant(0);
+            if link.state() == LinkState::Up {
                 link.liveness.answer();
             }
         }
@@ -29,10 +29,9 @@ impl Node {
     /// Whether an outcome for a linked peer waits for the host's journal.
     #[must_use]
     pub fn withholds_answers(&self) -> bool {
-        self.links.iter().any(|link| {
-            link.attachment.is_some()
-                && !(link.withheld_answers.is_empty() && link.withheld_verdicts.is_empty())
-        })
+        self.links
+            .iter()
+            .any(|link| link.attachment().is_some() && link.inbound.withholds())
     }
 
     /// Like [`Node::is_settled`], for a host whose journal makes no more progress: outcomes that
@@ -46,18 +45,15 @@ impl Node {
     }
 
     fn is_link_settled(&self, link: &Link) -> bool {
-        let Some(attachment) = link.attachment else {
+        let Some(attachment) = link.attachment() else {
             return true;
         };
         let latches = &self.latches[attachment.set].latches;
-        let is_all_sent = link.commits.is_empty()
-            && link.reflections.is_empty()
-            && link.answers.is_empty()
-            && link.verdicts.is_empty()
-            && link.queried.is_empty()
+        let is_all_sent = !link.outbound.has_commits()
+            && !link.inbound.is_due()
             && !link.departing.is_in_flight();
         let may_start = attachment.granted > 0 && !self.peers[attachment.peer].queue.is_empty();
-        link.outbound.busy() == 0
+        !link.outbound.is_open()
             && is_all_sent
             && !may_start
             && !latches

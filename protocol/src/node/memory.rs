@@ -40,7 +40,7 @@ impl Node {
     /// The latest epoch of any end of a path: none was ever in a later one.
     pub(super) fn latest_path_epoch(&self) -> u32 {
         let links = &self.links[..self.path_links];
-        let epochs = links.iter().map(|link| link.epoch);
+        let epochs = links.iter().map(|link| link.epoch());
         epochs.reduce(later_of).unwrap_or_default()
     }
 
@@ -101,7 +101,7 @@ impl Node {
         let set = &mut self.latches[set];
         set.taken_at = self.takes;
         set.link = Some(link);
-        set.distrust(self.links[link].epoch);
+        set.distrust(self.links[link].epoch());
         if let Some((peer, _)) = set.owner {
             self.peers[peer].lost.bound(latest);
         }
@@ -110,7 +110,7 @@ impl Node {
 
     /// Undoes [`Self::attach`]. The latches stay.
     pub(super) fn detach(&mut self, link: usize) {
-        let Some(attachment) = self.links[link].attachment.take() else {
+        let Some(attachment) = self.links[link].epochs.detach() else {
             return;
         };
         let path_sets = self.path_sets();

@@ -296,7 +296,7 @@ impl Node {
         );
         if self.config.epoch_seed != 0 {
             let drawn = first_epoch::drawn_epoch(self.config.epoch_seed, port);
-            link.epoch = link.epoch.wrapping_add(drawn);
+            link.epochs.skip(drawn);
         }
         self.make_link(link, Relays::new(answer_bytes_max), SETS_PER_LINK);
         if let Some(fabric) = &mut self.fabric {
@@ -335,27 +335,20 @@ impl Node {
         let Some(link) = self.link_of(port) else {
             return;
         };
-        match (self.links[link].state, up) {
+        match (self.links[link].state(), up) {
             (LinkState::Down, true) => {
                 self.paths.on_received(link);
-                let link = &mut self.links[link];
-                link.state = LinkState::Init;
-                // A returning carrier limits its own rate.
-                link.handshake.tick();
-                link.handshake.restart();
+                self.links[link].epochs.raise();
             }
             (LinkState::Init, false) => {
-                let ended = self.links[link].wiring.clear();
+                let ended = self.links[link].epochs.wiring.clear();
                 self.refusal_over(link, ended, host);
-                let link = &mut self.links[link];
-                link.state = LinkState::Down;
-                // The peer may already hold the epoch that was being agreed on.
-                link.epoch = link.epoch.wrapping_add(1);
+                self.links[link].epochs.abandon();
             }
             (LinkState::Up, false) => {
                 self.fail(link, DownReason::CarrierLost, host);
-                self.links[link].wiring.clear();
-                self.links[link].state = LinkState::Down;
+                self.links[link].epochs.wiring.clear();
+                self.links[link].epochs.lower();
             }
             (LinkState::Down, false) | (LinkState::Init | LinkState::Up, true) => {}
         }
@@ -378,20 +371,18 @@ impl Node {
         self.count_silence();
         for at in self.path_links..self.links.len() {
             let ended = self.links[at]
+                .epochs
                 .wiring
                 .tick(self.config.keepalive_misses_max / 2);
             self.refusal_over(at, ended, host);
             let link = &mut self.links[at];
-            link.handshake.tick();
+            link.epochs.handshake.tick();
             link.liveness.tick();
-            match link.state {
+            match link.state() {
                 LinkState::Down => {}
-                LinkState::Init => link.handshake.due = true,
+                LinkState::Init => link.epochs.handshake.due = true,
                 LinkState::Up => {
-                    link.keepalive_misses += 1;
-                    link.keepalive_due |= !link.sent_since_tick;
-                    link.sent_since_tick = false;
-                    if link.keepalive_misses >= self.config.keepalive_misses_max {
+                    if link.liveness.tick_up() >= self.config.keepalive_misses_max {
                         self.fail(at, DownReason::PeerSilent, host);
                     }
                 }

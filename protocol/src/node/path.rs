@@ -87,7 +87,7 @@ impl Node {
     /// Handles a tick: on links in a handshake, the last one remained unanswered.
     pub(super) fn count_silence(&mut self) {
         for (link, silence) in self.links.iter().zip(&mut self.paths.silences) {
-            if link.state == LinkState::Init {
+            if link.state() == LinkState::Init {
                 silence.ticks = silence.ticks.saturating_add(1);
                 silence.unanswered = silence.unanswered.saturating_add(1);
             }
@@ -126,9 +126,9 @@ impl Node {
         self.links
             .iter()
             .zip(&self.paths.silences)
-            .filter(|(link, _)| link.handshake.guid == guid)
+            .filter(|(link, _)| link.epochs.handshake.guid == guid)
             .all(|(link, silence)| {
-                link.state == LinkState::Down
+                link.state() == LinkState::Down
                     || (silence.unanswered >= UNANSWERED_HANDSHAKES_MAX
                         && silence.ticks >= self.config.keepalive_misses_max)
             })

@@ -90,11 +90,11 @@ impl Node {
         let link = &mut self.links[at];
         let drops = &mut link.counters.drops;
         let records = message.records();
-        if link.state != LinkState::Up {
+        if link.epochs.state() != LinkState::Up {
             drops.not_up += records as u64;
             return Ok(());
         }
-        if header.epoch != link.epoch {
+        if header.epoch != link.epochs.number() {
             drops.stale_epoch += records as u64;
             return Ok(());
         }
@@ -110,7 +110,7 @@ impl Node {
             .accept(header, records)
             .map_err(|_| DownReason::ReflectionMismatch)?;
         // All later events here are ordered after the peer's events before this message.
-        if !self.clock.receive(link.received_era, header.clock) {
+        if !self.clock.receive(link.epochs.received_era, header.clock) {
             return Err(DownReason::ClockLeap);
         }
         if reflects && link.liveness.reflected(&link.feedback) {

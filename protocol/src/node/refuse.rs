@@ -18,7 +18,7 @@ impl Node {
             return;
         }
         let link = &mut self.links[at];
-        if link.state == LinkState::Init && link.wiring.find(why) {
+        if link.state() == LinkState::Init && link.epochs.wiring.find(why) {
             host.link_event(LinkEvent::Refused {
                 port: link.port,
                 why,
@@ -52,14 +52,18 @@ impl Node {
     pub(super) fn check_cable(&mut self, at: usize, hello: &Hello, host: &mut impl Host) {
         let echoes_this = self.is_echoed_by(hello);
         let link = &mut self.links[at];
-        if link.wiring.receive((hello.guid, hello.port), echoes_this) {
+        if link
+            .epochs
+            .wiring
+            .receive((hello.guid, hello.port), echoes_this)
+        {
             self.found(at, LinkRefusal::Shared, host);
         }
         let Some((received, _)) = hello.received.filter(|_| hello.guid != self.config.guid) else {
             return;
         };
         if received == self.config.incarnation {
-            let ended = self.links[at].wiring.is_not_crossed();
+            let ended = self.links[at].epochs.wiring.is_not_crossed();
             self.refusal_over(at, ended, host);
         } else if !hello.echo_is_old {
             self.found(at, LinkRefusal::Crossed(hello.guid), host);
@@ -76,25 +80,22 @@ impl Node {
         let known = &self.peers[peer];
         // A link that was silent for long may be up without a peer.
         let lively = self.config.keepalive_misses_max / 2;
-        let leads_there = |link: &Link| {
-            let attachment = link.attachment;
-            attachment.is_some_and(|attachment| attachment.peer == peer)
-                && link.keepalive_misses <= lively
-        };
+        let leads_there =
+            |link: &Link| link.leads_to(peer) && link.liveness.keepalive_misses() <= lively;
         if known.incarnation == hello.incarnation
             || !known.lived_before(hello.incarnation)
             || !self.links.iter().any(leads_there)
         {
             return false;
         }
-        let link = &mut self.links[at];
-        let echoed = hello.received == Some((self.config.incarnation, link.epoch));
-        if echoed && link.handshake.proposed(link.epoch) {
+        let epochs = &mut self.links[at].epochs;
+        let echoed = hello.received == Some((self.config.incarnation, epochs.number()));
+        if echoed && epochs.handshake.proposed(epochs.number()) {
             // The sender is alive, and no node returns to an earlier incarnation.
             self.found(at, LinkRefusal::TwinGuid(hello.guid), host);
         } else {
             // Sent before that incarnation ended, or by a twin: the echo decides which.
-            link.handshake.answer();
+            epochs.handshake.answer();
         }
         true
     }

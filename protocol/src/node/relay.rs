@@ -357,10 +357,10 @@ impl Node {
         let mut busy = false;
         for (at, link) in self.links.iter().enumerate().skip(self.path_links) {
             let leads_to_another = link
-                .attachment
+                .attachment()
                 .is_some_and(|attachment| attachment.peer != peer);
             let relays = &self.relays[at];
-            if link.state != LinkState::Up || !leads_to_another || relays.dead_ends[peer] {
+            if link.state() != LinkState::Up || !leads_to_another || relays.dead_ends[peer] {
                 continue;
             }
             match relays.free_place() {
@@ -470,7 +470,7 @@ impl Node {
         payload: &[u8],
         host: &mut impl Host,
     ) -> Result<(), DownReason> {
-        let attachment = self.links[at].attachment.ok_or(DownReason::Violation)?;
+        let attachment = self.links[at].attachment().ok_or(DownReason::Violation)?;
         let place = usize::from(header.slot);
         let relay = Relay::read(payload)
             .filter(|_| !self.is_path(at))
@@ -563,13 +563,10 @@ impl Node {
             return false;
         };
         let Self { links, relays, .. } = self;
-        let peer_at = |at: usize| links[at].attachment.map(|attachment| attachment.peer);
+        let peer_at = |at: usize| links[at].attachment().map(|attachment| attachment.peer);
         let leads_there = |at: &usize| {
             let link = &links[*at];
-            link.state == LinkState::Up
-                && link
-                    .attachment
-                    .is_some_and(|attachment| attachment.peer == target)
+            link.state() == LinkState::Up && link.leads_to(target)
         };
         let mut over_quota = false;
         let requester = peer_at(from);
@@ -760,7 +757,7 @@ impl Node {
             }
             Source::Latch => {
                 let answer = Self::answer(self.relay_latches(&taken.relay), verdict);
-                let attached = self.links[at].attachment;
+                let attached = self.links[at].attachment();
                 let bytes_max = attached.map(|attachment| self.message_bytes_max(attachment.peer));
                 if bytes_max.is_some_and(|max| answer.1.len() <= max) {
                     return answer;
@@ -797,8 +794,7 @@ mod tests {
         for at in 0..greedy + 2 {
             node.add_link(at as u16, [0; 6]).unwrap();
             let link = &mut node.links[at];
-            link.state = LinkState::Up;
-            link.attachment = Some(Attachment {
+            link.epochs.up_with(Attachment {
                 peer: [0, 1, 2][usize::from(at > 0) + usize::from(at > greedy)],
                 set: 0,
                 port: at as u16,

@@ -113,7 +113,7 @@ impl Node {
         payload: &[u8],
         host: &mut impl Host,
     ) -> Result<(), DownReason> {
-        let attachment = self.links[at].attachment.ok_or(DownReason::Violation)?;
+        let attachment = self.links[at].attachment().ok_or(DownReason::Violation)?;
         // The exchange may have been on a link of more slots than this one.
         let slots = usize::from(self.links[at].slots());
         let &[port_low, port_high, commit, _, ref epoch @ ..] = payload else {
@@ -129,16 +129,13 @@ impl Node {
             commit: commit != 0,
         };
         // A peer may have as many queries in flight as it has slots here.
-        if header.slot >= self.config.slots || self.links[at].questions() >= slots {
+        if header.slot >= self.config.slots || self.links[at].inbound.questions() >= slots {
             return Err(DownReason::Violation);
         }
         self.settle(at, attachment.peer, question, host);
         let verdict = question.verdict;
-        if self.is_withheld(attachment.peer, verdict) {
-            self.links[at].withheld_verdicts.push_back(verdict);
-        } else {
-            self.links[at].verdicts.push_back(verdict);
-        }
+        let withheld = self.is_withheld(attachment.peer, verdict);
+        self.links[at].inbound.report(verdict, withheld);
         Ok(())
     }
 
@@ -260,7 +257,7 @@ impl Node {
             let entry = &self.transactions[transaction];
             let subject = &mut self.links[entry.link];
             let is_free = subject
-                .attachment
+                .attachment()
                 .is_none_or(|attachment| attachment.peer == entry.peer);
             if is_free {
                 subject.outbound.advance(slot, received_answer.current);
@@ -357,13 +354,18 @@ impl Node {
     /// The transaction that was queried on the link `at` and has this port, slot and sequence.
     fn queried(&self, at: usize, port: u16, number: u8, sequence: u32) -> Option<Index> {
         let link = self.any_link_of(port)?;
-        self.links[at].queried.iter().copied().find(|&transaction| {
-            let entry = &self.transactions[transaction];
-            (entry.link, entry.slot) == (link, number)
-                && entry
-                    .unresolved
-                    .is_some_and(|unresolved| unresolved.sequence == sequence)
-        })
+        self.links[at]
+            .outbound
+            .queried
+            .iter()
+            .copied()
+            .find(|&transaction| {
+                let entry = &self.transactions[transaction];
+                (entry.link, entry.slot) == (link, number)
+                    && entry
+                        .unresolved
+                        .is_some_and(|unresolved| unresolved.sequence == sequence)
+            })
     }
 
     /// Removes a transaction from the list of transactions being queried.
@@ -371,7 +373,7 @@ impl Node {
         let Some(queried) = self.transactions[transaction].queried.take() else {
             return;
         };
-        let list = &mut self.links[queried.link].queried;
+        let list = &mut self.links[queried.link].outbound.queried;
         list.swap_remove(queried.place);
         if let Some(&moved) = list.get(queried.place)
             && let Some(moved) = &mut self.transactions[moved].queried

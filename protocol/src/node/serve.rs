@@ -19,7 +19,7 @@ impl Node {
         mode: Mode,
         host: &mut impl Host,
     ) -> Result<(), DownReason> {
-        let attachment = self.links[at].attachment.ok_or(DownReason::Violation)?;
+        let attachment = self.links[at].attachment().ok_or(DownReason::Violation)?;
         let reply_bytes_max = self.message_bytes_max(attachment.peer);
         let request_bytes_max = usize::from(self.config.message_bytes_max);
         let Self {
@@ -44,7 +44,7 @@ impl Node {
             return Err(DownReason::Violation);
         }
         if sequence == latch.sequence
-            && latch.epoch == link.epoch
+            && latch.epoch == link.epoch()
             && matches!(latch.standing, Standing::Undone | Standing::NeverSeen)
         {
             // The initiator saw the link fail before this side saw it fail or come up. It queried
@@ -61,25 +61,25 @@ impl Node {
             return Err(DownReason::Violation);
         }
         latch.sequence = sequence;
-        latch.epoch = link.epoch;
+        latch.epoch = link.epoch();
         latch.used = Use::Used;
         latch.answer_due = true;
         let id = latch.id(peers[attachment.peer].guid, attachment.port, number);
         match host.admit(&id, mode, payload) {
             Err(refusal) => {
                 latch.standing = Standing::Refused(refusal);
-                link.answers.push_back(number);
+                link.inbound.refuse(number);
             }
             Ok(()) if mode == Mode::TwoPhase => {
                 set.keep(number, payload);
-                link.reflections.push_back(number);
+                link.inbound.reflect(number);
             }
             Ok(()) => {
                 reply.begin(reply_bytes_max, clock.execute());
                 let execution = host.execute(&id, payload, reply);
                 set.commit(number, reply, false, execution);
                 link.counters.executed += 1;
-                link.answer(number, set, *durable);
+                link.inbound.answer(number, set, *durable);
             }
         }
         Ok(())
@@ -110,7 +110,7 @@ impl Node {
         sequence: Option<u32>,
         host: &mut impl Host,
     ) -> Result<(), DownReason> {
-        let attachment = self.links[at].attachment.ok_or(DownReason::Violation)?;
+        let attachment = self.links[at].attachment().ok_or(DownReason::Violation)?;
         let reply_bytes_max = self.message_bytes_max(attachment.peer);
         let Self {
             links,
@@ -139,7 +139,7 @@ impl Node {
                 let execution = host.execute(&id, set.bytes(number), reply);
                 set.commit(number, reply, true, execution);
                 link.counters.executed += 1;
-                link.answer(number, set, *durable);
+                link.inbound.answer(number, set, *durable);
                 Ok(())
             }
             // The initiator saw the link fail first and committed the exchange over another link.

@@ -135,10 +135,7 @@ impl Node {
 
     /// Whether a link to a peer is up.
     fn is_cabled(&self, peer: usize) -> bool {
-        self.links.iter().any(|link| {
-            link.attachment
-                .is_some_and(|attachment| attachment.peer == peer)
-        })
+        self.links.iter().any(|link| link.leads_to(peer))
     }
 
     /// Binds the link to the peer's port that sent `hello`, together with the latches of that port.
@@ -166,7 +163,8 @@ impl Node {
         let set = known.unwrap_or_else(|| self.make_room(link, peer, hello.port));
         self.bind_set(set, link);
         let mac = source.unwrap_or(BROADCAST);
-        self.links[link].attachment = Some(Attachment {
+        let window_records = self.window_to(link, hello.window_records);
+        self.links[link].epochs.attach(Attachment {
             peer,
             set,
             port: hello.port,
@@ -174,7 +172,7 @@ impl Node {
             name: hello.name.mark(),
             slots: hello.slots,
             granted: hello.grant,
-            window_records: self.window_to(link, hello.window_records),
+            window_records,
         });
     }
 }

@@ -34,13 +34,13 @@ impl Node {
     #[inline]
     pub(super) fn has_work_at(&self, at: usize) -> bool {
         let link = &self.links[at];
-        if link.state != LinkState::Down && link.handshake.due {
+        if link.state() != LinkState::Down && link.epochs.handshake.due {
             return true;
         }
-        if link.handshake.is_owed() {
+        if link.epochs.handshake.is_owed() {
             return false;
         }
-        let Some(attachment) = link.attachment else {
+        let Some(attachment) = link.attachment() else {
             return false;
         };
         #[cfg(feature = "arbitrary-state")]
@@ -52,10 +52,10 @@ impl Node {
         // message counts as one frame.
         let first = if link.departing.is_in_flight() {
             Some(link.departing.next_bytes())
-        } else if let Some(&number) = link.answers.front() {
+        } else if let Some(number) = link.inbound.next_answer() {
             Some(self.latches[attachment.set].latches[usize::from(number)].answer_bytes())
-        } else if let Some(verdict) = link.verdicts.front() {
-            let (head, reply) = Self::answer(self.verdict_set(attachment, *verdict), *verdict);
+        } else if let Some(verdict) = link.inbound.next_verdict() {
+            let (head, reply) = Self::answer(self.verdict_set(attachment, verdict), verdict);
             Some(head.len() + reply.len())
         } else if !peer.unresolved.is_empty() && Self::may_query(link, attachment) {
             Some(resolve::QUESTION_BYTES)
@@ -65,7 +65,7 @@ impl Node {
             Some(bytes)
         } else if let Some(transaction) = self.next_request(link, &peer.queue) {
             Some(self.transactions.payload_bytes(transaction))
-        } else if !link.commits.is_empty() || !link.reflections.is_empty() {
+        } else if link.outbound.has_commits() || link.inbound.has_reflections() {
             Some(0)
         } else {
             None
@@ -73,8 +73,7 @@ impl Node {
         first.is_some_and(|bytes| {
             let records = records_for(bytes.min(FRAME_PAYLOAD_BYTES_MAX));
             link.feedback.may_send(records) || link.must_ping()
-        }) || ((link.keepalive_due || link.liveness.keepalive_due())
-            && link.feedback.may_send_keepalive())
+        }) || (link.liveness.keepalive_due() && link.feedback.may_send_keepalive())
     }
 
     /// The latches that a resolution reply is about.
@@ -107,18 +106,19 @@ impl Node {
     #[inline]
     pub(super) fn poll_transmit_at(&mut self, at: usize, frame: &mut [u8]) -> Option<usize> {
         let link = &self.links[at];
-        if link.state == LinkState::Down {
+        if link.state() == LinkState::Down {
             return None;
         }
         let mut writer = FrameWriter::new(frame)?;
-        let destination = if link.handshake.due {
+        let destination = if link.epochs.handshake.due {
             self.write_handshake(at, &mut writer);
             BROADCAST
-        } else if link.handshake.is_owed() {
+        } else if link.epochs.handshake.is_owed() {
             return None;
         } else {
-            let attachment = link.attachment?;
-            if self.links[at].sent_era == self.clock.era() || self.write_era(at, &mut writer) {
+            let attachment = link.attachment()?;
+            if self.links[at].epochs.sent_era == self.clock.era() || self.write_era(at, &mut writer)
+            {
                 // A blocked message stays in its queue, and nothing overtakes it.
                 let blocked = self.write_messages(at, attachment, &mut writer).is_err();
                 let link = &mut self.links[at];
@@ -160,20 +160,20 @@ impl Node {
     fn write_handshake(&mut self, at: usize, writer: &mut FrameWriter<'_>) {
         let link = &mut self.links[at];
         Hello {
-            epoch: link.epoch,
+            epoch: link.epoch(),
             guid: self.config.guid,
             incarnation: self.config.incarnation,
-            received: link.handshake.received,
-            echo_is_old: link.wiring.is_echo_old(),
+            received: link.epochs.handshake.received,
+            echo_is_old: link.epochs.wiring.is_echo_old(),
             port: link.port,
             slots: link.slots(),
-            grant: link.grant,
-            window_records: link.window_records,
-            expects_reply: link.state != LinkState::Up,
+            grant: link.inbound.grant(),
+            window_records: link.inbound.window_records(),
+            expects_reply: link.state() != LinkState::Up,
             name: self.config.name,
         }
         .write(writer);
-        link.handshake.sent(link.epoch);
+        link.epochs.handshake_sent();
     }
 
     /// Writes the rest of a loaded message, with a piggybacked slot on each fragment.
@@ -212,11 +212,11 @@ impl Node {
         if let Some(mut part) = departing.next() {
             let is_request = matches!(part.kind, Kind::Request | Kind::Tentative);
             part.piggyback = if is_request {
-                link.take_commit()
+                link.outbound.take_commit()
             } else if part.kind == Kind::Pass {
                 NO_PIGGYBACK
             } else {
-                take_reflection(link, &mut latches[attachment.set])
+                link.inbound.take_reflection(&mut latches[attachment.set])
             };
             let record_sequence = link.write(writer, clock, &part);
             if is_request {
@@ -246,7 +246,7 @@ impl Node {
                 }
             }
             Kind::Resolved => {
-                if let Some(verdict) = link.departing_verdict.take()
+                if let Some(verdict) = link.inbound.departing_verdict.take()
                     && let Some(set) = self.set_of(attachment.peer, verdict.port)
                 {
                     self.latches[set].record_answer(&verdict, at, record);
@@ -263,7 +263,7 @@ impl Node {
         attachment: Attachment,
         writer: &mut FrameWriter<'_>,
     ) -> Result<(), Blocked> {
-        while let Some(&number) = self.links[at].answers.front() {
+        while let Some(number) = self.links[at].inbound.next_answer() {
             let Self {
                 links,
                 latches,
@@ -277,7 +277,7 @@ impl Node {
             if bytes <= FRAME_PAYLOAD_BYTES_MAX && !link.may_send(writer, bytes) {
                 return Err(Blocked);
             }
-            link.answers.pop_front();
+            link.inbound.answer_taken();
             let sequence = latch.sequence;
             let refusal;
             let (kind, payload) = match latch.standing {
@@ -313,7 +313,7 @@ impl Node {
             latch.answer_due = false;
             // The peer receives all records of the message or none.
             latch.answer_record = link.feedback.next_sequence();
-            let piggyback = take_reflection(link, set);
+            let piggyback = link.inbound.take_reflection(set);
             let payload = payload.unwrap_or_else(|| set.bytes(number));
             let part = Part {
                 piggyback,
@@ -331,16 +331,16 @@ impl Node {
         attachment: Attachment,
         writer: &mut FrameWriter<'_>,
     ) -> Result<(), Blocked> {
-        while let Some(verdict) = self.links[at].verdicts.pop_front() {
+        while let Some(verdict) = self.links[at].inbound.take_verdict() {
             if self.is_withheld(attachment.peer, verdict) {
                 // The latch held another exchange when the query arrived.
-                self.links[at].withheld_verdicts.push_back(verdict);
+                self.links[at].inbound.report(verdict, true);
                 continue;
             }
             let set = self.set_of(attachment.peer, verdict.port);
             let (head, reply) = Self::answer(set.map(|set| &self.latches[set]), verdict);
             let link = &mut self.links[at];
-            link.departing_verdict = (verdict.port >= PATH_PORTS).then_some(verdict);
+            link.inbound.departing_verdict = (verdict.port >= PATH_PORTS).then_some(verdict);
             link.departing
                 .load(Kind::Resolved, verdict.slot, verdict.sequence, &head, reply);
             self.write_departing(at, attachment, writer)?;
@@ -349,7 +349,7 @@ impl Node {
     }
 
     fn may_query(link: &Link, attachment: Attachment) -> bool {
-        link.queried.len() < usize::from(attachment.slots.min(link.slots()))
+        link.outbound.queried.len() < usize::from(attachment.slots.min(link.slots()))
     }
 
     #[inline]
@@ -374,7 +374,7 @@ impl Node {
             };
             let bytes = question.to_bytes();
             let link = &mut self.links[at];
-            let piggyback = link.take_commit();
+            let piggyback = link.outbound.take_commit();
             let verdict = question.verdict;
             let part = Part {
                 piggyback,
@@ -384,10 +384,10 @@ impl Node {
             link.outbound.committing(piggyback, record_sequence);
             self.transactions[transaction].queried = Some(SentQuery {
                 link: at,
-                place: link.queried.len(),
+                place: link.outbound.queried.len(),
                 record_sequence,
             });
-            link.queried.push(transaction);
+            link.outbound.queried.push(transaction);
         }
         Ok(())
     }
@@ -431,7 +431,7 @@ impl Node {
                 self.write_departing(at, attachment, writer)?;
                 continue;
             }
-            let piggyback = link.take_commit();
+            let piggyback = link.outbound.take_commit();
             let part = Part {
                 piggyback,
                 ..Part::whole(kind, number, sequence, payload)
@@ -447,12 +447,12 @@ impl Node {
     #[inline]
     fn write_commits(&mut self, at: usize, writer: &mut FrameWriter<'_>) -> Result<(), Blocked> {
         let link = &mut self.links[at];
-        while !link.commits.is_empty() {
+        while link.outbound.has_commits() {
             if !link.may_send(writer, 0) {
                 return Err(Blocked);
             }
-            let number = link.take_commit();
-            let piggyback = link.take_commit();
+            let number = link.outbound.take_commit();
+            let piggyback = link.outbound.take_commit();
             let sequence = link
                 .outbound
                 .get_mut(number)
@@ -478,16 +478,16 @@ impl Node {
     ) -> Result<(), Blocked> {
         let link = &mut self.links[at];
         let set = &mut self.latches[attachment.set];
-        while !link.reflections.is_empty() {
+        while link.inbound.has_reflections() {
             if !link.may_send(writer, 0) {
                 return Err(Blocked);
             }
-            let number = take_reflection(link, set);
+            let number = link.inbound.take_reflection(set);
             let Some(latch) = set.latches.get(usize::from(number)) else {
                 return Ok(());
             };
             let sequence = latch.sequence;
-            let piggyback = take_reflection(link, set);
+            let piggyback = link.inbound.take_reflection(set);
             let part = Part {
                 piggyback,
                 ..Part::whole(Kind::Reflecting, number, sequence, &[])
@@ -502,8 +502,7 @@ impl Node {
     #[inline]
     fn write_keepalive(&mut self, at: usize, writer: &mut FrameWriter<'_>) {
         let link = &self.links[at];
-        let due = link.liveness.keepalive_due() || link.keepalive_due;
-        if due {
+        if link.liveness.keepalive_due() {
             self.write_keepalive_now(at, writer);
         }
     }
@@ -516,7 +515,7 @@ impl Node {
             return false;
         }
         self.write_keepalive_now(at, writer);
-        self.links[at].sent_era == self.clock.era()
+        self.links[at].epochs.sent_era == self.clock.era()
     }
 
     fn write_keepalive_now(&mut self, at: usize, writer: &mut FrameWriter<'_>) {
@@ -528,12 +527,12 @@ impl Node {
         let keepalive = Keepalive {
             owes: link.owes() || self.relays[at].owes(),
             expects_reply: link.liveness.ping_due(),
-            grant: link.grant,
+            grant: link.inbound.grant(),
             port: link.port,
             guid: self.config.guid,
             incarnation: self.config.incarnation,
             era,
-            window_records: link.window_records as u8,
+            window_records: link.inbound.window_records() as u8,
             slots: link.slots(),
             name: self.config.name.mark(),
         };
@@ -543,21 +542,7 @@ impl Node {
             &mut self.clock,
             &Part::whole(Kind::Keepalive, 0, 0, &payload),
         );
-        link.sent_era = era;
+        link.epochs.sent_era = era;
         link.liveness.keepalive_sent(sequence);
     }
-}
-
-/// The next slot of the peer whose message 2 is due, or [`NO_PIGGYBACK`]. Skips slots that were
-/// settled over another link meanwhile: the initiator no longer expects them here.
-#[inline]
-fn take_reflection(link: &mut Link, set: &mut LatchSet) -> u8 {
-    while let Some(number) = link.reflections.pop_front() {
-        let latch = &mut set.latches[usize::from(number)];
-        latch.answer_due = false;
-        if latch.standing == Standing::Tentative {
-            return number;
-        }
-    }
-    NO_PIGGYBACK
 }

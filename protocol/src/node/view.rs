@@ -60,20 +60,20 @@ impl Node {
     /// One link.
     pub(super) fn view<'a>(&'a self, link: &'a Link) -> LinkView<'a> {
         let peer = link
-            .attachment
+            .attachment()
             .map(|attachment| &self.peers[attachment.peer]);
         LinkView {
             port: link.port,
-            state: link.state,
+            state: link.state(),
             peer: peer.map(|peer| peer.guid),
             peer_name: peer.map(|peer| &peer.name),
-            peer_port: link.attachment.map(|attachment| attachment.port),
-            refusal: link.wiring.refusal(),
-            epoch: link.epoch,
+            peer_port: link.attachment().map(|attachment| attachment.port),
+            refusal: link.epochs.wiring.refusal(),
+            epoch: link.epoch(),
             open_transactions: link.outbound.open(),
             credit_records: link.feedback.credit(),
             unreflected_records: link.feedback.outstanding(),
-            keepalive_misses: link.keepalive_misses,
+            keepalive_misses: link.liveness.keepalive_misses(),
             counters: &link.counters,
         }
     }

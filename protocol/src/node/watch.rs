@@ -19,7 +19,7 @@ impl Node {
     /// makes one, which would cause the cable to be declared dead.
     pub fn set_measured(&mut self, port: u16, is_measured: bool) {
         if let Some(at) = self.link_of(port) {
-            self.links[at].is_measured = is_measured;
+            self.links[at].liveness.is_measured = is_measured;
         }
     }
 
@@ -27,7 +27,7 @@ impl Node {
     /// does not depend on it: it allows a caller to measure the round trip of an idle link.
     pub fn ping(&mut self, port: u16) {
         if let Some(at) = self.link_of(port)
-            && self.links[at].state == LinkState::Up
+            && self.links[at].state() == LinkState::Up
         {
             self.links[at].liveness.ping();
         }
@@ -37,8 +37,8 @@ impl Node {
     #[must_use]
     pub fn pending_ping(&self, port: u16) -> Option<Ping> {
         let link = &self.links[self.link_of(port)?];
-        (link.state == LinkState::Up).then(|| Ping {
-            epoch: link.epoch,
+        (link.state() == LinkState::Up).then(|| Ping {
+            epoch: link.epoch(),
             record: link.liveness.ping_record(),
         })
     }
@@ -53,7 +53,7 @@ impl Node {
         let mut waited = false;
         for link in &mut self.links[self.path_links..] {
             if link.is_open() {
-                waits |= self.config.event_ratio > 0 && link.is_measured;
+                waits |= self.config.event_ratio > 0 && link.liveness.is_measured;
                 waited |= link.liveness.is_pinging();
                 link.liveness.ping();
             }
@@ -68,7 +68,9 @@ impl Node {
     /// Sends a ping on one more link that has none, if there is one.
     fn bounce_another(&mut self) {
         if let Some(link) = self.links[self.path_links..].iter_mut().find(|link| {
-            link.state == LinkState::Up && link.is_measured && !link.liveness.is_pinging()
+            link.state() == LinkState::Up
+                && link.liveness.is_measured
+                && !link.liveness.is_pinging()
         }) {
             link.liveness.ping();
         }
@@ -78,14 +80,14 @@ impl Node {
     pub(super) fn on_round_trip(&mut self, at: usize, host: &mut impl Host) {
         // Round trips over a path take longer. Paths neither measure nor are measured: they do not
         // fail in silence.
-        if self.is_path(at) || !self.links[at].is_measured {
+        if self.is_path(at) || !self.links[at].liveness.is_measured {
             return;
         }
         self.round_trips = true;
         let mut waits = false;
         for other in (self.path_links..self.links.len()).filter(|&other| other != at) {
             let link = &mut self.links[other];
-            if link.is_open() && link.is_measured {
+            if link.is_open() && link.liveness.is_measured {
                 if link
                     .liveness
                     .count_other_round_trip(self.config.event_ratio)
@@ -97,11 +99,11 @@ impl Node {
             }
             let link = &mut self.links[other];
             if link.awaits_handshake() {
-                link.handshake.count_other_round_trip();
+                link.epochs.handshake.count_other_round_trip();
                 waits = true;
             }
         }
-        if waits && self.links[at].state == LinkState::Up {
+        if waits && self.links[at].state() == LinkState::Up {
             self.links[at].liveness.ping();
         }
     }

@@ -38,13 +38,9 @@ impl Node {
         // Later than every epoch of any path end here, so earlier lost latches cannot concern this
         // path.
         let epoch = self.latest_path_epoch().wrapping_add(1);
-        let link = &mut self.links[at];
-        link.epoch = epoch;
-        link.state = LinkState::Init;
         // A path loses nothing, so a handshake sent once is received. A path buffers the handshakes
         // of one tick.
-        link.handshake.tick();
-        link.handshake.restart();
+        self.links[at].epochs.raise_at(epoch);
     }
 
     /// The channel of a path ended for an external reason.
@@ -76,10 +72,10 @@ impl Node {
     /// others. Open exchanges on the path continue.
     pub(in crate::node) fn rest_paths(&mut self, peer: usize) {
         let mut cables = self.links[self.path_links..].iter();
-        let has_cable = cables.any(|link| link.attachment.is_some_and(|at| at.peer == peer));
+        let has_cable = cables.any(|link| link.leads_to(peer));
         for at in 0..self.path_links {
             let link = &mut self.links[at];
-            if let Some(attachment) = link.attachment.filter(|at| at.peer == peer) {
+            if let Some(attachment) = link.attachment().filter(|at| at.peer == peer) {
                 let granted = if has_cable { 0 } else { attachment.granted };
                 link.outbound.set_grant(granted);
                 self.withhold_unresolved(at, peer);
@@ -134,11 +130,9 @@ impl Node {
         } else if progressed && let Some(peer) = self.peer_of(far) {
             self.peers[peer].failed_paths = 0;
         }
-        let link = &mut self.links[at];
-        if link.state == LinkState::Init {
-            link.state = LinkState::Down;
-            // The peer may already hold the epoch that was being agreed on.
-            link.epoch = link.epoch.wrapping_add(1);
+        let epochs = &mut self.links[at].epochs;
+        if epochs.state() == LinkState::Init {
+            epochs.abandon();
         }
     }
 }

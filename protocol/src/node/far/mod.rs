@@ -90,7 +90,7 @@ impl Node {
                 answer_bytes_max,
                 self.config.first_sequence,
             );
-            link.window_records = PATH_WINDOW_RECORDS;
+            link.inbound.set_window(PATH_WINDOW_RECORDS);
             self.make_link(link, Relays::new(0), SETS_PER_PATH);
         }
         self.path_links = ends;

@@ -57,9 +57,9 @@ impl Node {
         let has_channel = fabric.channels.spot_of(at as u16).is_some();
         let link = &self.links[at];
         let peer = link
-            .attachment
+            .attachment()
             .map(|attachment| self.peers[attachment.peer].guid);
-        let is_down = link.state == LinkState::Down;
+        let is_down = link.state() == LinkState::Down;
         if (far != 0) == has_channel && (far != 0 || is_down) && peer.is_none_or(|peer| peer == far)
         {
             return;
@@ -83,7 +83,7 @@ impl Node {
         }
         let link = &mut self.links[at];
         link.liveness.tick();
-        if link.state != LinkState::Up {
+        if link.state() != LinkState::Up {
             end.ticks += 1;
             if end.ticks > keepalive_misses_max {
                 let far = end.far;
@@ -100,9 +100,7 @@ impl Node {
             end.wanted = false;
         }
         end.ended = ended;
-        link.keepalive_misses += 1;
-        link.keepalive_due |= !link.sent_since_tick;
-        link.sent_since_tick = false;
+        let misses = link.liveness.tick_up();
         let Some(end) = self.fabric.as_ref().map(|fabric| fabric.ends[at]) else {
             return;
         };
@@ -111,7 +109,7 @@ impl Node {
         } else {
             IDLE_TICKS
         };
-        if self.links[at].keepalive_misses >= keepalive_misses_max {
+        if misses >= keepalive_misses_max {
             self.end_path(at, DownReason::PeerSilent, CloseReason::Failed, host);
         } else if end.ticks >= idle_ticks_max && self.opened(at) {
             self.end_path(at, DownReason::PathIdle, CloseReason::Idle, host);
@@ -126,13 +124,17 @@ impl Node {
         !link.is_open()
             && !link.owes()
             && !link
-                .attachment
+                .attachment()
                 .is_some_and(|attachment| waits(attachment.peer))
     }
 
     /// Whether a cable leads to the node at the other end of a path.
     fn has_cable_to_far_end(&self, at: usize) -> bool {
-        let peer = |at: usize| self.links[at].attachment.map(|attachment| attachment.peer);
+        let peer = |at: usize| {
+            self.links[at]
+                .attachment()
+                .map(|attachment| attachment.peer)
+        };
         let far = peer(at);
         far.is_some() && (self.path_links..self.links.len()).any(|cable| peer(cable) == far)
     }

@@ -131,7 +131,7 @@ impl Node {
         };
         let direct = self.links[self.path_links..].iter().find_map(|link| {
             let is_target = |peer: usize| self.peers[peer].guid == target;
-            link.attachment
+            link.attachment()
                 .filter(|attachment| is_target(attachment.peer))
                 .and(link.neighbor)
         });
@@ -151,7 +151,7 @@ impl Node {
             .filter(|&end| fabric.ends[usize::from(end)].far == 0)
             .min_by_key(|&end| {
                 let end = usize::from(end);
-                let led_there = self.links[end].handshake.guid == guid;
+                let led_there = self.links[end].epochs.handshake.guid == guid;
                 (!led_there, fabric.ends[end].freed)
             })
     }
@@ -185,7 +185,7 @@ impl Node {
     ) -> Option<u16> {
         let fabric = self.fabric.as_ref()?;
         let is_idle = |&at: &usize| {
-            self.links[at].state == LinkState::Up
+            self.links[at].state() == LinkState::Up
                 && fabric.ends[at].ticks >= SPARE_TICKS
                 && is_one(&fabric.channels, at as u16)
         };
@@ -207,7 +207,7 @@ impl Node {
             .zip(&self.links)
             .enumerate()
             .find(|(at, (end, link))| {
-                end.far == origin && link.state != LinkState::Up && self.opened(*at)
+                end.far == origin && link.state() != LinkState::Up && self.opened(*at)
             })
             .map(|(at, _)| at);
         if let Some(at) = own {
@@ -223,7 +223,7 @@ impl Node {
         let ends = self.fabric.iter().flat_map(|fabric| &fabric.ends);
         origin > self.config.guid
             && ends.zip(&self.links).enumerate().any(|(at, (end, link))| {
-                end.far != 0 && link.state != LinkState::Up && self.opened(at)
+                end.far != 0 && link.state() != LinkState::Up && self.opened(at)
             })
     }
 
