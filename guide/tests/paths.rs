@@ -101,13 +101,13 @@ fn every_step_is_a_function_that_a_file_above_it_calls() {
 #[test]
 fn a_step_out_of_order_or_of_another_name_is_found() {
     let page = "| file | function | what |\n|---|---|---|\n\
-        | `protocol/src/node/receive.rs` | `on_frame` | |\n\
-        | `protocol/src/node/serve.rs` | `on_request` | |\n\
-        | `protocol/src/node/serve.rs` | `on_requests` | |\n\
+        | `protocol/src/node/mod.rs` | `on_frame` | |\n\
+        | `protocol/src/node/exchanges/responder.rs` | `on_request` | |\n\
+        | `protocol/src/node/exchanges/responder.rs` | `on_requests` | |\n\
         | `verbs/src/blocking.rs` | `fetch_add` | |\n";
     let found = wrong(page);
     let ends = [
-        ":5: `protocol/src/node/serve.rs` has no function `on_requests`",
+        ":5: `protocol/src/node/exchanges/responder.rs` has no function `on_requests`",
         ":5: no file above calls `on_requests`",
         ":6: no file above calls `fetch_add`",
     ];

@@ -1,4 +1,4 @@
-//! The name of an exchange.
+//! The names of an exchange: among two nodes, and in the table of its initiator.
 
 /// Number of the first port that is the end of a path. No port on a cable has it, or a higher one.
 pub const PATH_PORTS: u16 = 0x8000;
@@ -19,3 +19,6 @@ pub struct ExchangeId {
     /// Its sequence in the slot. It continues across epochs.
     pub sequence: u32,
 }
+
+/// Index of an exchange in the table of the node that started it.
+pub(crate) type Index = u32;

@@ -14,8 +14,8 @@
 //! | module | content |
 //! |---|---|
 //! | [`wire`] | 64-byte records, S1, CRC, frames |
-//! | `link` | one end of one cable: handshake, feedback, slots |
-//! | [`node`] | peers, queues, dispatch, resolution |
+//! | `link` | one end of one cable: epochs, feedback, slots |
+//! | [`node`] | links, exchanges, resolver, fabric, and the dispatch between them |
 //! | [`verb`] | requests of applications to a region |
 //! | [`region`] | regions, and verbs executed on them |
 //! | [`agreement`] | agreement of control and the dataplane on one configuration |
@@ -52,14 +52,11 @@ mod link_refusal;
 mod mix;
 mod mode;
 mod name;
-mod names;
 pub mod node;
 mod payloads;
-mod peer;
 mod refusal;
 pub mod region;
 mod reply;
-mod transaction;
 pub mod tree;
 pub mod verb;
 pub mod wire;

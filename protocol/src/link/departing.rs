@@ -60,6 +60,14 @@ impl Departing {
         self.message.is_some()
     }
 
+    /// The kind of the message, while something of it is still to be written.
+    pub const fn kind(&self) -> Option<Kind> {
+        match self.message {
+            Some((kind, _, _)) => Some(kind),
+            None => None,
+        }
+    }
+
     /// Bytes of the next part.
     pub fn next_bytes(&self) -> usize {
         (self.len - self.written).min(FRAME_PAYLOAD_BYTES_MAX)

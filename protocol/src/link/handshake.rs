@@ -203,6 +203,12 @@ impl Handshake {
         self.owed = draw.flag();
     }
 
+    #[cfg(test)]
+    pub(crate) const fn pretend_received(&mut self, guid: u64) {
+        self.guid = guid;
+        self.received = Some((1, 1));
+    }
+
     /// Starts over with a new proposal.
     pub const fn restart(&mut self) {
         self.received = None;

@@ -174,14 +174,13 @@ impl Inbound {
         self.verdicts.pop_front()
     }
 
-    /// Replies that wait to be durable.
-    pub fn withheld_verdicts(&self) -> usize {
-        self.withheld_verdicts.len()
-    }
-
-    /// More is durable: the first of those replies is reported again.
-    pub fn take_withheld_verdict(&mut self) -> Option<Verdict> {
-        self.withheld_verdicts.pop_front()
+    /// More is durable: those replies that `is_withheld` no longer holds back are due.
+    pub fn release_verdicts(&mut self, is_withheld: impl Fn(Verdict) -> bool) {
+        for _ in 0..self.withheld_verdicts.len() {
+            if let Some(verdict) = self.withheld_verdicts.pop_front() {
+                self.report(verdict, is_withheld(verdict));
+            }
+        }
     }
 
     /// Queries of the peer that are not answered.

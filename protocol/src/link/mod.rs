@@ -19,7 +19,8 @@ pub(crate) use self::epochs::{Attachment, Epochs};
 use self::{
     arriving::Arriving,
     departing::Departing,
-    feedback::{Feedback, ReflectionError, WINDOW_RECORDS_MAX, WINDOW_RECORDS_MIN},
+    feedback::{Arrival, Feedback, ReflectionError, WINDOW_RECORDS_MAX, WINDOW_RECORDS_MIN},
+    handshake::Hello,
     inbound::{Inbound, REFLECT_PART},
     liveness::Liveness,
     outbound::Outbound,
@@ -27,9 +28,10 @@ use self::{
 use crate::{
     clock::Clock,
     counters::LinkCounters,
+    event::DownReason,
     wire::{
         frame::FrameWriter,
-        message::{self, records_for},
+        message::{self, Message, records_for},
         record::{Header, NO_PIGGYBACK, Shape},
         slice::Kind,
     },
@@ -37,6 +39,17 @@ use crate::{
 
 /// Records accepted in an epoch that show it to be good for something although no exchange ended.
 const PROGRESS_RECORDS: u32 = 64;
+
+/// A message of the epoch in force that was received in order.
+pub(crate) struct Received {
+    /// It reflects a record that was not reflected before.
+    pub reflects: bool,
+    /// That record was sent after the last round trip ended.
+    pub ends_round_trip: bool,
+}
+
+/// The next message does not fit into this frame or into the window.
+pub(crate) struct Blocked;
 
 /// One end of one cable.
 #[derive(Clone, Hash)]
@@ -131,19 +144,73 @@ impl Link {
         self.epochs.fail(self.has_progressed());
     }
 
+    /// Receives a message. Drops and counts it if it is not of the epoch in force, or a duplicate:
+    /// `None`.
+    ///
+    /// # Errors
+    /// The evidence by which the link must be declared failed.
+    #[inline]
+    pub fn receive(
+        &mut self,
+        message: &Message<'_>,
+        clock: &mut Clock,
+    ) -> Result<Option<Received>, DownReason> {
+        let header = &message.header;
+        let records = message.records();
+        let drops = &mut self.counters.drops;
+        if self.epochs.state() != LinkState::Up {
+            drops.not_up += records as u64;
+            return Ok(None);
+        }
+        if header.epoch != self.epochs.number() {
+            drops.stale_epoch += records as u64;
+            return Ok(None);
+        }
+        match self.feedback.arrival(header.record_sequence) {
+            Arrival::InOrder => {}
+            Arrival::Duplicate => {
+                drops.duplicate += records as u64;
+                return Ok(None);
+            }
+            Arrival::Gap => return Err(DownReason::SequenceGap),
+        }
+        let reflects = self
+            .accept(header, records)
+            .map_err(|_| DownReason::ReflectionMismatch)?;
+        // All later events here are ordered after the peer's events before this message.
+        if !clock.receive(self.epochs.received_era, header.clock) {
+            return Err(DownReason::ClockLeap);
+        }
+        Ok(Some(Received {
+            reflects,
+            ends_round_trip: reflects && self.liveness.reflected(&self.feedback),
+        }))
+    }
+
     /// Accepts the records of a message and what they reflect. Returns whether they reflect a new
     /// record.
     ///
     /// # Errors
     /// They reflect a record that was not sent.
     #[inline]
-    pub fn accept(&mut self, header: &Header, records: usize) -> Result<bool, ReflectionError> {
+    fn accept(&mut self, header: &Header, records: usize) -> Result<bool, ReflectionError> {
         self.counters.rx_records += records as u64;
         self.feedback.accept(header, records);
         let unreflected = self.feedback.unreflected();
         self.liveness
             .received(self.inbound.must_reflect(unreflected));
         self.feedback.check(header.yours)
+    }
+
+    /// A handshake of the peer arrived while the link is up, and is no reason to leave the epoch.
+    /// The peer missed the last handshake of this epoch, unless it already sent in the epoch.
+    pub fn on_repeated_hello(&mut self, hello: &Hello) {
+        if hello.expects_reply && hello.epoch == self.epoch() && !self.feedback.received_anything()
+        {
+            self.epochs.handshake.answer();
+        } else {
+            self.counters.drops.stale_init += 1;
+        }
     }
 
     /// Whether a message of `payload_bytes` may be written to `writer` now.
@@ -199,6 +266,41 @@ impl Link {
         self.counters.tx_records += records as u64;
         self.liveness.sent(part.kind);
         self.feedback.next_sequence().wrapping_sub(1)
+    }
+
+    /// Writes the rest of the departing message, if there is one, with a slot of `piggyback` on
+    /// each fragment. Returns the kind and slot of the message if its last fragment was written.
+    ///
+    /// # Errors
+    /// The next fragment does not fit.
+    #[cold]
+    pub fn write_departing(
+        &mut self,
+        writer: &mut FrameWriter<'_>,
+        clock: &mut Clock,
+        mut piggyback: impl FnMut(&mut Self) -> u8,
+    ) -> Result<Option<(Kind, u8)>, Blocked> {
+        while self.departing.is_in_flight() {
+            if !self.may_send(writer, self.departing.next_bytes()) {
+                return Err(Blocked);
+            }
+            // Lent, because the link writes it.
+            let mut departing = core::mem::take(&mut self.departing);
+            if let Some(mut part) = departing.next() {
+                part.piggyback = piggyback(self);
+                let record_sequence = self.write(writer, clock, &part);
+                if matches!(part.kind, Kind::Request | Kind::Tentative) {
+                    self.outbound.committing(part.piggyback, record_sequence);
+                    self.outbound.sent(part.slot, record_sequence);
+                }
+            }
+            let was = departing.advance();
+            self.departing = departing;
+            if was.is_some() {
+                return Ok(was);
+            }
+        }
+        Ok(None)
     }
 
     /// Drops everything that waits for transmission, and partially received or written messages.

@@ -7,7 +7,7 @@
 
 use alloc::{collections::VecDeque, vec, vec::Vec};
 
-use crate::{latch::is_later, transaction::Index, wire::record::NO_PIGGYBACK};
+use crate::{exchange::Index, latch::is_later, wire::record::NO_PIGGYBACK};
 
 /// Where the exchange of a slot stands, as the initiator knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

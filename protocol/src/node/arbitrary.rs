@@ -6,13 +6,18 @@
 
 use alloc::vec::Vec;
 
-use super::Node;
+use super::{
+    Node,
+    exchanges::{
+        Exchanges,
+        initiator::{SentQuery, Unresolved},
+    },
+};
 use crate::{
     DownReason, ExchangeId, Host, Mode,
     draw::Draw,
     latch::{Lost, Standing, Verdict},
     link::{LinkState, outbound::Progress},
-    transaction::{SentQuery, Unresolved},
 };
 
 impl Node {
@@ -26,18 +31,18 @@ impl Node {
     pub fn scramble(&mut self, seed: u64, common: u32, host: &mut impl Host) {
         let draw = &mut Draw::new(seed, common);
         self.reverse_all(host);
-        self.peers_lost = Lost::drawn(draw);
-        self.round_trips = draw.flag();
-        for peer in &mut self.peers {
+        self.exchanges.responder.peers_lost = Lost::drawn(draw);
+        self.links.scramble(draw.flag());
+        for peer in &mut self.exchanges.peers {
             if draw.below(4) == 0 {
                 peer.incarnation = draw.long();
             }
             peer.lost = Lost::drawn(draw);
         }
-        self.paths.scramble(draw);
+        self.reach.scramble(draw);
         // For a path, scrambles the route and not the link: its state came over cables, whose links
         // are sound if their channels are.
-        for at in self.path_links..self.links.len() {
+        for at in self.links.cables() {
             if self.links[at].attachment().is_some() && draw.below(4) == 0 {
                 self.forget_peer(at, host);
             }
@@ -49,12 +54,14 @@ impl Node {
                 self.scramble_epoch(at, draw);
             }
         }
-        for set in 0..self.latches.len() {
-            if self.latches[set].owner.is_some() {
+        for set in 0..self.exchanges.responder.sets.len() {
+            if self.exchanges.responder.sets[set].owner.is_some() {
                 self.scramble_latches(set, draw, host);
             }
         }
-        self.scramble_fabric(draw);
+        if let Some(fabric) = &mut self.fabric {
+            fabric.scramble(draw, &self.exchanges.peers);
+        }
     }
 
     /// Draws only the state of paths from `seed`: channels, transits and ends.
@@ -63,15 +70,17 @@ impl Node {
     pub fn scramble_paths(&mut self, seed: u64) {
         let draw = &mut Draw::new(seed, 0);
         if let Some(fabric) = &mut self.fabric {
-            fabric.scramble_paths(draw, &self.peers);
+            fabric.scramble_paths(draw, &self.exchanges.peers);
         }
     }
 
     /// Reverses all tentative latches at the host, where they are tentative too, before new ones
     /// are drawn.
     fn reverse_all(&mut self, host: &mut impl Host) {
-        let Self { peers, latches, .. } = self;
-        for set in latches {
+        let Exchanges {
+            peers, responder, ..
+        } = &mut self.exchanges;
+        for set in &mut responder.sets {
             let Some((peer, port)) = set.owner else {
                 continue;
             };
@@ -92,28 +101,37 @@ impl Node {
         let Some(attachment) = self.links[at].attachment() else {
             return;
         };
-        let is_idle = !self.links[at].outbound.is_open() && self.relays[at].is_idle();
+        let is_idle = !self.links[at].outbound.is_open() && self.resolver.is_idle(at);
         if !is_idle {
             self.take_down(at, DownReason::Violation, host);
             return;
         }
-        self.detach(at);
+        let link = &mut self.links[at];
+        link.epochs.detach();
+        self.exchanges
+            .responder
+            .detach(at, attachment, &link.feedback);
         self.detach_neighbor(at, host);
         self.links[at].clear();
-        self.peers[attachment.peer].links_up -= 1;
+        self.exchanges.peers[attachment.peer].links_up -= 1;
         self.links[at].epochs.forget();
     }
 
     fn scramble_epoch(&mut self, at: usize, draw: &mut Draw) {
         let Self {
             links,
-            peers,
-            transactions,
-            in_doubt,
-            latches,
+            exchanges,
+            resolver,
             ..
         } = self;
+        let Exchanges {
+            initiator,
+            responder,
+            ..
+        } = exchanges;
+        let latches = &mut responder.sets;
         let link = &mut links[at];
+        let port = link.port;
         let Some(attachment) = link.epochs.attachment_mut() else {
             return;
         };
@@ -127,12 +145,13 @@ impl Node {
         }
         attachment.slots = draw.below(u32::from(link.outbound.slots()) + 1) as u8;
         attachment.granted = draw.below(u32::from(attachment.slots) + 1) as u8;
+        let attachment = *attachment;
         link.feedback.scramble(draw);
         link.liveness.scramble(draw);
         link.inbound.clear_queues();
         link.outbound.scramble(attachment.granted, draw);
         let mut taken: Vec<u8> = Vec::new();
-        for entry in transactions.live_mut() {
+        for entry in initiator.pool.live_mut() {
             let Some(unresolved) = &mut entry.unresolved else {
                 continue;
             };
@@ -140,6 +159,7 @@ impl Node {
                 continue;
             }
             *unresolved = Unresolved {
+                port,
                 sequence: draw.sequence(),
                 epoch: draw.sequence(),
                 commit: draw.flag(),
@@ -151,32 +171,32 @@ impl Node {
             taken.push(entry.slot);
         }
         let slots = link.outbound.slots();
-        let peer = &mut peers[attachment.peer];
+        let peer = attachment.peer;
         for number in 0..slots {
             if taken.contains(&number) || link.outbound.is_busy(number) {
                 continue;
             }
             if draw.flag()
-                && let Some(transaction) = peer.queue.pop_front(transactions)
+                && let Some(transaction) = initiator.unqueue(peer)
             {
                 let progress = Progress::OPEN[draw.below(4) as usize];
                 link.outbound
                     .scramble_slot(number, transaction, progress, draw);
-                let entry = &mut transactions[transaction];
+                let entry = &mut initiator.pool[transaction];
                 (entry.link, entry.slot) = (at, number);
             } else if draw.below(4) == 0
-                && let Some(transaction) = peer.queue.pop_front(transactions)
+                && let Some(transaction) = initiator.unqueue(peer)
             {
                 link.outbound.scramble_unresolved(number);
-                let entry = &mut transactions[transaction];
+                let entry = &mut initiator.pool[transaction];
                 (entry.link, entry.slot) = (at, number);
                 entry.unresolved = Some(Unresolved {
+                    port,
                     sequence: draw.sequence(),
                     epoch: draw.sequence(),
                     commit: draw.flag(),
                 });
                 entry.in_doubt = draw.flag();
-                *in_doubt += u64::from(entry.in_doubt);
                 if draw.flag() {
                     entry.queried = Some(SentQuery {
                         link: at,
@@ -184,9 +204,8 @@ impl Node {
                         record_sequence: draw.sequence(),
                     });
                     link.outbound.queried.push(transaction);
-                } else {
-                    peer.unresolved.push_back(transactions, transaction);
                 }
+                resolver.doubts.scramble(initiator, transaction);
             }
             if draw.below(4) == 0 {
                 if draw.flag() {
@@ -208,12 +227,12 @@ impl Node {
     }
 
     fn scramble_latches(&mut self, set: usize, draw: &mut Draw, host: &mut impl Host) {
-        let Some((peer, port)) = self.latches[set].owner else {
+        let Some((peer, port)) = self.exchanges.responder.sets[set].owner else {
             return;
         };
-        let guid = self.peers[peer].guid;
+        let guid = self.exchanges.peers[peer].guid;
         let links = self.links.len();
-        let set = &mut self.latches[set];
+        let set = &mut self.exchanges.responder.sets[set];
         let is_cabled = set.link.is_some();
         set.scramble_words(links, draw);
         for slot in 0..set.latches.len() as u8 {

@@ -1,180 +1,90 @@
-//! All links of one lane, the peers behind them, and the exchanges with those.
+//! A node: all links of one lane, the peers behind them, and the exchanges with those.
+//!
+//! The node owns four objects and dispatches between them. Each keeps its own invariant.
+//!
+//! | object | content |
+//! |---|---|
+//! | `links` | the links: epochs, keepalives, credit |
+//! | `exchanges` | one table for each end: slot, sequence, latch |
+//! | `resolver` | what became of the exchanges of failed links |
+//! | `fabric` | trees, paths, and which nodes are reachable |
+//!
+//! This file has the events of the caller: a frame arrives or may leave, a tick, an exchange.
 //!
 //! | file | content |
 //! |---|---|
-//! | `receive` | reception of a frame: validation, order, dispatch |
-//! | `first_epoch` | random first epochs of cables |
-//! | `greet` | handshakes: the other end, and the epoch |
-//! | `refuse` | faults that keep a link from coming up although another port answers |
-//! | `serve` | the responder's half of an exchange |
-//! | `durable` | outcomes that must not be reported before they are on disk |
-//! | `conclude` | the initiator's half of an exchange |
-//! | `watch` | which links still answer, measured by the others |
-//! | `path` | which nodes are reachable, reported on change |
-//! | `transmit` | contents of the next frame |
-//! | `credit` | how much may be in flight |
-//! | `failure` | a link fails: open exchanges become unresolved |
-//! | `resolve` | queries for the outcome of an exchange, and replies |
-//! | `relay` | the same through a neighbor |
-//! | `fabric` | control messages about trees, and the trees of the node |
-//! | `far` | exchanges with nodes beyond the neighbors, over paths |
-//! | `query` | queries for exchanges that were in doubt, by identifier |
-//! | `tables` | finding and replacing peers |
-//! | `memory` | latches: lookup, eviction, and the record of what eviction loses |
-//! | `leave` | graceful shutdown |
-//! | `lie` | false messages, for simulations |
-//! | `hash` | hash of a node, for model checkers |
+//! | `cascade` | events that concern all objects: epochs begin and end, peers come and go |
+//! | `paths` | the same for the ends of paths |
+//! | `peer` | a node at the other end of a cable or path |
+//! | `view` | read-only views |
+//! | `config` | configuration, and why a request of the caller is refused |
+//! | `arbitrary`, `lie` | any state, and false messages, for simulations |
 
 #[cfg(feature = "arbitrary-state")]
 mod arbitrary;
-mod conclude;
-mod credit;
-mod durable;
+mod cascade;
+mod config;
+#[cfg(test)]
+mod counting_host;
+mod exchanges;
 mod fabric;
-mod failure;
-mod far;
-mod first_epoch;
-mod greet;
-mod hash;
-mod leave;
 #[cfg(feature = "arbitrary-state")]
 mod lie;
-mod memory;
-mod path;
-mod query;
-mod receive;
-mod refuse;
-mod relay;
-mod resolve;
-mod serve;
-mod tables;
-mod transmit;
+mod links;
+mod paths;
+mod peer;
+mod resolver;
 mod view;
-mod watch;
 
-use alloc::{boxed::Box, vec::Vec};
-use core::fmt;
+use alloc::boxed::Box;
+use core::{
+    fmt,
+    hash::{Hash, Hasher},
+};
 
-use self::{fabric::Fabric, path::Paths, relay::Relays};
 pub use self::{
-    fabric::{FabricConfig, RouteView},
-    far::PathView,
-    query::QueryError,
-    view::{LinkView, PeerView},
-    watch::Ping,
+    config::{AddLinkError, FabricConfig, NodeConfig, QueryError, SubmitError},
+    view::{LinkView, PathView, PeerView, Ping, RouteView},
+};
+use self::{
+    exchanges::{
+        Exchanges, PEERS_PER_LINK,
+        initiator::{self, Initiator},
+        question::{ANSWER_BYTES, QUESTION_BYTES, Question},
+        responder::SETS_PER_LINK,
+    },
+    fabric::{Fabric, PASS_BYTES_MAX, Reach},
+    links::Links,
+    resolver::{Doubts, RELAY_BYTES, Resolver},
 };
 use crate::{
-    Host, Moment, Name, Reply,
+    ExchangeId, Host, LinkRefusal, Moment, Outcome, Refusal,
     clock::Clock,
     event::DownReason,
+    exchange::Index,
     host::Answer,
-    latch::{LatchSet, Lost},
-    link::Link,
-    names::Names,
-    peer::Peer,
-    transaction::{Index, Pool},
+    link::{
+        Attachment, Blocked, Link, Received,
+        arriving::{Arrived, Disorder},
+        handshake::Hello,
+        keepalive::Keepalive,
+    },
     tree::note::CONTROL_MESSAGE_BYTES_MAX,
-    wire::{DEFAULT_ETHERTYPE, MAX_PAYLOAD_BYTES},
+    wire::{
+        FRAME_PAYLOAD_BYTES_MAX,
+        frame::{self, BROADCAST, FrameError, FrameWriter},
+        message::{Message, records_for},
+        record::{Header, NO_PIGGYBACK, RecordError},
+        slice::Kind,
+    },
 };
 pub use crate::{exchange::PATH_PORTS, link::LinkState, mode::Mode};
 
-/// Latch sets of each link: one for the current peer, one for the previous.
-const SETS_PER_LINK: usize = 2;
-/// Peers for each link: the owners of its sets, and one with exchanges waiting for its return.
-const PEERS_PER_LINK: usize = SETS_PER_LINK + 1;
-
-/// Most exchanges whose identifiers are kept when no caller waits for them any more. It exceeds the
-/// exchanges in doubt at once with one cabled node, including those on paths that take over from
-/// the cable. A cable has 64 slots by default, a path 8.
-const NAMES_MAX: usize = 128;
-
-/// Configuration of a node.
-#[derive(Debug, Clone, Copy)]
-pub struct NodeConfig {
-    /// The node's identity. Not zero, which means none: peers ignore a node with zero.
-    pub guid: u64,
-    /// Random number of this incarnation of the node. A new number shows the peers that everything
-    /// was forgotten.
-    pub incarnation: u64,
-    /// Name for people.
-    pub name: Name,
-    /// Exchanges that each peer, and this side, may have open on each link: 1 to 255; 0 means 1.
-    pub slots: u8,
-    /// Ticks without a message from the peer after which a link fails; 0 means 1.
-    pub keepalive_misses_max: u32,
-    /// Longest request and reply, in bytes; clamped to 1 to [`MAX_PAYLOAD_BYTES`].
-    pub message_bytes_max: u16,
-    /// Round trips of another link after which a link with open exchanges fails, if its ping does
-    /// not come back; 0 for never.
-    pub event_ratio: u32,
-    /// EtherType of link frames.
-    pub ethertype: u16,
-    /// Exchanges of this side that may be queued, open or unresolved at once, over all peers.
-    pub transactions_max: usize,
-    /// Start value of epochs, records and the exchanges of a slot. The wire requires 0 for records.
-    /// Another value is valid only if all nodes have it, which brings a simulation to the wrap of
-    /// these counters.
-    pub first_sequence: u32,
-    /// Secret random number from which the first epoch of each cable is drawn: one of 2^30, unknown
-    /// to a node that does not receive on the cable. With 0, epochs begin after `first_sequence`.
-    pub epoch_seed: u64,
-    /// Configuration of the fabric beyond its neighbors. Without it, the node takes no part in
-    /// trees.
-    pub fabric: Option<FabricConfig>,
-}
-
-impl NodeConfig {
-    /// A configuration with the defaults: 64 slots, 10 silent ticks, messages of
-    /// [`MAX_PAYLOAD_BYTES`], 32 round trips, [`DEFAULT_ETHERTYPE`], 1024 transactions, no fabric.
-    #[must_use]
-    pub const fn new(guid: u64, incarnation: u64, name: Name) -> Self {
-        Self {
-            guid,
-            incarnation,
-            name,
-            slots: 64,
-            keepalive_misses_max: 10,
-            message_bytes_max: MAX_PAYLOAD_BYTES as u16,
-            event_ratio: 32,
-            ethertype: DEFAULT_ETHERTYPE,
-            transactions_max: 1024,
-            first_sequence: 0,
-            epoch_seed: 0,
-            fabric: None,
-        }
-    }
-}
-
-/// Why a link was not added.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AddLinkError {
-    /// The port has a link already.
-    PortTaken,
-    /// The number is reserved for paths: [`PATH_PORTS`] or higher.
-    PortOfPath,
-}
-
-/// Why an exchange was not taken. Nothing was sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SubmitError {
-    /// No link ever led to a node with this GUID, and no way to it is known.
-    NoSuchPeer,
-    /// [`NodeConfig::transactions_max`] exchanges are queued, open or unresolved. Retry later.
-    Full,
-    /// The payload is longer than this node or the peer takes.
-    TooLong {
-        /// Its length in bytes.
-        len: usize,
-        /// Most bytes that both take.
-        max: usize,
-    },
-    /// The payload is empty.
-    Empty,
-}
-
-/// Most exchanges whose identifiers are kept when no caller waits for them any more.
-fn names_max(config: &NodeConfig) -> usize {
-    (config.transactions_max / 4).min(NAMES_MAX)
+/// A whole message of an epoch.
+#[derive(Clone, Copy)]
+struct Whole<'a> {
+    header: &'a Header,
+    payload: &'a [u8],
 }
 
 /// All links of one lane. The crate documentation has a picture.
@@ -184,42 +94,20 @@ fn names_max(config: &NodeConfig) -> usize {
 #[derive(Clone)]
 pub struct Node {
     config: NodeConfig,
-    links: Vec<Link>,
-    /// Resolution queries that each link forwards, by the link's index.
-    relays: Vec<Relays>,
-    peers: Vec<Peer>,
-    latches: Vec<LatchSet>,
-    transactions: Pool,
-    /// Transactions whose caller was notified that they are in doubt.
-    in_doubt: u64,
-    /// Transactions that are kept only because they have a name, and how many these may be.
-    orphans: u32,
-    names_max: u32,
-    /// Exchanges that were in doubt, and queries for them.
-    names: Names,
-    /// Counts the times that a link took a latch set, to find the one not used for longest.
-    takes: u64,
-    /// A link made a round trip since the caller was last quiet.
-    round_trips: bool,
-    /// Losses of peers that were evicted from the table.
-    peers_lost: Lost,
-    /// Frames of ports without a link.
-    frames_without_link: u64,
+    links: Links,
+    exchanges: Exchanges,
+    resolver: Resolver,
+    /// The network beyond the neighbors.
+    fabric: Option<Box<Fabric>>,
+    /// Which peers are reached.
+    reach: Reach,
     /// Counts sent and received messages of epochs and executions, and is never behind a received
     /// clock.
     clock: Clock,
-    /// Up to here the host's journal is on disk.
-    durable: u64,
-    /// Which peers are reached.
-    paths: Paths,
-    /// The network beyond the neighbors.
-    fabric: Option<Box<Fabric>>,
-    /// Links that are ends of paths. They come first, for their number never changes.
-    path_links: usize,
-    /// Where the host writes a reply.
-    reply: Reply,
+    /// Frames of ports without a link.
+    frames_without_link: u64,
     #[cfg(feature = "arbitrary-state")]
-    lies: Option<lie::Lies>,
+    lies: lie::Lies,
 }
 
 impl Node {
@@ -229,41 +117,18 @@ impl Node {
     /// bytes.
     #[must_use]
     pub fn new(config: NodeConfig) -> Self {
-        let config = NodeConfig {
-            slots: config.slots.max(1),
-            keepalive_misses_max: config.keepalive_misses_max.max(1),
-            message_bytes_max: config.message_bytes_max.clamp(1, MAX_PAYLOAD_BYTES as u16),
-            ..config
-        };
-        let message_bytes_max = usize::from(config.message_bytes_max);
+        let config = config.clamped();
         let mut node = Self {
             config,
-            links: Vec::new(),
-            relays: Vec::new(),
-            peers: Vec::new(),
-            latches: Vec::new(),
-            transactions: Pool::new(
-                config.transactions_max + names_max(&config),
-                message_bytes_max,
-            ),
-            in_doubt: 0,
-            orphans: 0,
-            names_max: names_max(&config) as u32,
-            names: Names::new(names_max(&config), message_bytes_max),
-            takes: 0,
-            round_trips: false,
-            peers_lost: Lost::default(),
-            frames_without_link: 0,
+            links: Links::new(),
+            exchanges: Exchanges::new(&config, config.names_max()),
+            resolver: Resolver::new(&config, config.names_max()),
+            fabric: Fabric::of(&config),
+            reach: Reach::default(),
             clock: Clock::default(),
-            durable: 0,
-            paths: Paths::default(),
-            fabric: config
-                .fabric
-                .map(|fabric| Box::new(Fabric::new(&config, &fabric))),
-            path_links: 0,
-            reply: Reply::with_room(message_bytes_max),
+            frames_without_link: 0,
             #[cfg(feature = "arbitrary-state")]
-            lies: None,
+            lies: lie::Lies::default(),
         };
         node.add_paths();
         node
@@ -279,76 +144,129 @@ impl Node {
         if port >= PATH_PORTS {
             return Err(AddLinkError::PortOfPath);
         }
-        if self.link_of(port).is_some() {
+        if self.links.of_port(port).is_some() {
             return Err(AddLinkError::PortTaken);
         }
-        let answer_bytes_max = usize::from(self.config.message_bytes_max) + resolve::ANSWER_BYTES;
-        let pass_bytes_max = self.fabric.as_ref().map_or(0, |_| far::PASS_BYTES_MAX);
-        let mut link = Link::new(
+        let answer_bytes_max = usize::from(self.config.message_bytes_max) + ANSWER_BYTES;
+        let pass_bytes_max = self.fabric.as_ref().map_or(0, |_| PASS_BYTES_MAX);
+        let link = Link::new(
             port,
             mac,
             self.config.slots,
             answer_bytes_max
-                .max(relay::RELAY_BYTES)
+                .max(RELAY_BYTES)
                 .max(CONTROL_MESSAGE_BYTES_MAX)
                 .max(pass_bytes_max),
             self.config.first_sequence,
         );
+        self.make_link(link, answer_bytes_max, SETS_PER_LINK);
         if self.config.epoch_seed != 0 {
-            let drawn = first_epoch::drawn_epoch(self.config.epoch_seed, port);
-            link.epochs.skip(drawn);
+            let at = self.links.len() - 1;
+            self.links.draw_epoch(at, self.config.epoch_seed);
         }
-        self.make_link(link, Relays::new(answer_bytes_max), SETS_PER_LINK);
         if let Some(fabric) = &mut self.fabric {
             fabric.add_link();
         }
         Ok(())
     }
 
-    /// Adds a link and its resources.
-    fn make_link(&mut self, link: Link, relays: Relays, sets: usize) {
+    /// Adds a link and its resources. Relayed answers on it have up to `relayed_bytes_max` bytes.
+    fn make_link(&mut self, link: Link, relayed_bytes_max: usize, sets: usize) {
         let slots = link.slots();
         self.links.push(link);
-        self.relays.push(relays);
         let peers = PEERS_PER_LINK * self.links.len();
-        for relays in &mut self.relays {
-            relays.grow(peers);
-        }
-        for _ in 0..sets {
-            let message_bytes_max = usize::from(self.config.message_bytes_max);
-            self.latches.push(LatchSet::new(slots, message_bytes_max));
-        }
-        self.peers.reserve_exact(peers - self.peers.len());
-        self.paths.grow(peers);
+        self.resolver.grow(peers, relayed_bytes_max);
+        self.exchanges.grow(peers, sets, slots);
+        self.reach.grow(peers);
     }
 
     /// The port was opened again and has another address from now on. Handshakes report it to the
     /// neighbor.
     pub fn set_address(&mut self, port: u16, mac: [u8; 6]) {
-        if let Some(at) = self.link_of(port) {
+        if let Some(at) = self.links.of_port(port) {
             self.links[at].mac = mac;
         }
     }
 
+    /// Grants the peer on `port` `slots` slots from now on, at most [`NodeConfig::slots`], the
+    /// initial grant. With fewer slots the peer starts fewer exchanges; with none it starts none.
+    /// Exchanges that are open, or were sent before the peer received the grant, are served. The
+    /// grant holds until it is set again, for any peer at the other end.
+    pub fn set_grant(&mut self, port: u16, slots: u8) {
+        if let Some(at) = self.links.of_port(port) {
+            self.links.set_grant(at, slots.min(self.config.slots));
+        }
+    }
+
+    /// Sets the number of receive buffers: the receive ring of `port` holds `records` frames of its
+    /// link, and each frame has at least one record. The next handshake or keepalive reports it to
+    /// the peer, which keeps no more in flight from then on. Clamped to 32 to 250; initially 250.
+    pub fn set_window(&mut self, port: u16, records: u16) {
+        if let Some(at) = self.links.of_port(port) {
+            self.links[at].inbound.set_window(records);
+        }
+    }
+
+    /// Sets [`NodeConfig::keepalive_misses_max`] and [`NodeConfig::event_ratio`] for all links from
+    /// now on.
+    pub fn set_patience(&mut self, keepalive_misses_max: u32, event_ratio: u32) {
+        self.config.keepalive_misses_max = keepalive_misses_max.max(1);
+        self.config.event_ratio = event_ratio;
+    }
+
+    /// Sets whether round trips of the link on `port` count against the other links, and theirs
+    /// against it. They do by default. A link in memory makes a hundred round trips while a cable
+    /// makes one, which would cause the cable to be declared dead.
+    pub fn set_measured(&mut self, port: u16, is_measured: bool) {
+        if let Some(at) = self.links.of_port(port) {
+            self.links[at].liveness.is_measured = is_measured;
+        }
+    }
+
+    /// Sends a ping on the link on `port` if the link is up and no ping is in flight. The protocol
+    /// does not depend on it: it allows a caller to measure the round trip of an idle link.
+    pub fn ping(&mut self, port: u16) {
+        if let Some(at) = self.links.of_port(port) {
+            self.links.ping(at);
+        }
+    }
+
+    /// The caller has polled every port for a while and received nothing. Links with open exchanges
+    /// send a ping now. Another link sends one too, which provides round trips for comparison.
+    ///
+    /// This is a hint and no clock: it causes no retransmission and declares no link dead. Ticks do
+    /// the same at their own rate.
+    pub fn on_quiet(&mut self) {
+        self.links.on_quiet(self.config.event_ratio);
+    }
+
+    /// From now on grants no slot to any neighbor or far end of a path. Exchanges that are open, or
+    /// were sent before the peers received that, are served. The requests of peers wait at their
+    /// side for the next incarnation of this node. A caller that limits the time until
+    /// [`Node::is_settled`] ends the rest like a crash.
+    pub fn leave(&mut self) {
+        self.links.leave();
+    }
+
     /// The port's carrier came or went. Repeating the current state has no effect.
     pub fn on_carrier(&mut self, port: u16, up: bool, host: &mut impl Host) {
-        let Some(link) = self.link_of(port) else {
+        let Some(at) = self.links.of_port(port) else {
             return;
         };
-        match (self.links[link].state(), up) {
+        match (self.links[at].state(), up) {
             (LinkState::Down, true) => {
-                self.paths.on_received(link);
-                self.links[link].epochs.raise();
+                self.reach.on_received(at);
+                self.links[at].epochs.raise();
             }
             (LinkState::Init, false) => {
-                let ended = self.links[link].epochs.wiring.clear();
-                self.refusal_over(link, ended, host);
-                self.links[link].epochs.abandon();
+                let ended = self.links[at].epochs.wiring.clear();
+                self.links.refusal_over(at, ended, host);
+                self.links[at].epochs.abandon();
             }
             (LinkState::Up, false) => {
-                self.fail(link, DownReason::CarrierLost, host);
-                self.links[link].epochs.wiring.clear();
-                self.links[link].epochs.lower();
+                self.fail(at, DownReason::CarrierLost, host);
+                self.links[at].epochs.wiring.clear();
+                self.links[at].epochs.lower();
             }
             (LinkState::Down, false) | (LinkState::Init | LinkState::Up, true) => {}
         }
@@ -358,8 +276,8 @@ impl Node {
     /// The port could not transmit a frame that [`Node::poll_transmit`] returned: on this cable
     /// that is a loss.
     pub fn on_transmit_failed(&mut self, port: u16, host: &mut impl Host) {
-        if let Some(link) = self.link_of(port) {
-            self.fail(link, DownReason::TransmitFailed, host);
+        if let Some(at) = self.links.of_port(port) {
+            self.fail(at, DownReason::TransmitFailed, host);
         }
     }
 
@@ -368,13 +286,11 @@ impl Node {
     /// exchange is ever resent.
     pub fn on_tick(&mut self, host: &mut impl Host) {
         self.clock.refill_allowance();
-        self.count_silence();
-        for at in self.path_links..self.links.len() {
-            let ended = self.links[at]
-                .epochs
-                .wiring
-                .tick(self.config.keepalive_misses_max / 2);
-            self.refusal_over(at, ended, host);
+        self.reach.count_silence(&self.links);
+        for at in self.links.cables() {
+            let epochs = &mut self.links[at].epochs;
+            let ended = epochs.wiring.tick(self.config.keepalive_misses_max / 2);
+            self.links.refusal_over(at, ended, host);
             let link = &mut self.links[at];
             link.epochs.handshake.tick();
             link.liveness.tick();
@@ -388,13 +304,15 @@ impl Node {
                 }
             }
         }
-        self.tick_trees(host);
+        if let Some(fabric) = &mut self.fabric {
+            fabric.tick_trees(&mut self.links, host);
+        }
         self.tick_paths(host);
         self.forget_dead_ends(host);
-        let transactions = &self.transactions;
-        let is_live = |name: &_| transactions.live().any(|entry| entry.name == Some(*name));
         host.on_clock(self.clock.now());
-        self.names.report(is_live, host);
+        self.resolver
+            .doubts
+            .report_names(&self.exchanges.initiator, host);
         self.report_paths(host);
         self.on_quiet();
     }
@@ -419,28 +337,23 @@ impl Node {
         if payload.is_empty() {
             return Err(SubmitError::Empty);
         }
-        let peer = match self.peer_of(peer) {
+        let peer = match self.exchanges.find(peer) {
             Some(peer) => peer,
             None => self.find_far_peer(peer)?,
         };
         if self.room() == 0 {
             return Err(SubmitError::Full);
         }
-        let max = self.message_bytes_max(peer);
+        let max = self.exchanges.message_bytes_max(peer);
         if payload.len() > max {
             return Err(SubmitError::TooLong {
                 len: payload.len(),
                 max,
             });
         }
-        let transaction = self
-            .transactions
-            .take(token, peer, mode, payload)
-            .ok_or(SubmitError::Full)?;
-        self.peers[peer]
-            .queue
-            .push_back(&mut self.transactions, transaction);
-        if self.peers[peer].links_up == 0 {
+        let initiator = &mut self.exchanges.initiator;
+        initiator.submit(peer, mode, payload, token)?;
+        if self.exchanges.peers[peer].links_up == 0 {
             self.want_path(peer);
         }
         Ok(())
@@ -450,40 +363,66 @@ impl Node {
     /// are not in flight are dropped; the others complete without a report. Those in doubt may
     /// still be queried with [`Node::query`].
     pub fn cancel_interest(&mut self, mut filter: impl FnMut(u64) -> bool) {
-        self.names.cancel(&mut filter);
-        for transaction in self
-            .transactions
-            .live_mut()
-            .filter(|transaction| transaction.wanted)
-        {
-            transaction.wanted = !filter(transaction.token);
-        }
-        for peer in 0..self.peers.len() {
-            self.peers[peer]
-                .queue
-                .retain(&mut self.transactions, |transaction| {
-                    if let (false, Some(name)) = (transaction.wanted, &transaction.name) {
-                        // It waited to be applied again.
-                        self.names.note(name, Answer::Undone);
-                    }
-                    transaction.wanted
-                });
+        let Self {
+            exchanges,
+            resolver,
+            ..
+        } = self;
+        resolver.doubts.cancel(&mut filter);
+        exchanges.initiator.cancel(filter);
+        for peer in 0..self.exchanges.peers.len() {
+            let doubts = &mut self.resolver.doubts;
+            let initiator = &mut self.exchanges.initiator;
+            // It waited to be applied again.
+            initiator.drop_unwanted(peer, |name| doubts.note_undone(name));
             self.drop_unwanted(peer);
         }
     }
 
-    /// Exchanges whose caller received [`Host::in_doubt`] and no outcome yet.
-    #[must_use]
-    pub const fn in_doubt(&self) -> u64 {
-        self.in_doubt
+    /// Queries the outcome of the exchange `name`, an identifier from [`Host::in_doubt`].
+    /// [`Host::answered`] returns it for `token`: from inside this call if the outcome is known or
+    /// forgotten, else as soon as a path to the peer returns. The original caller still receives
+    /// its own completion. The identifier is valid for this incarnation of the node, for any
+    /// caller.
+    ///
+    /// # Errors
+    /// [`QueryError`]; no reply follows then.
+    pub fn query(
+        &mut self,
+        name: &ExchangeId,
+        token: u64,
+        host: &mut impl Host,
+    ) -> Result<(), QueryError> {
+        host.on_clock(self.clock.now());
+        let Exchanges {
+            peers, initiator, ..
+        } = &self.exchanges;
+        let has_link = |peer: usize| peers[peer].links_up > 0;
+        self.resolver
+            .doubts
+            .query(name, token, has_link, initiator, host)
     }
 
-    /// Exchanges that [`Node::submit`] would still take.
-    #[must_use]
-    pub const fn room(&self) -> u32 {
-        // The rest is for those that are kept for their names.
-        let reserved = self.orphans_max() - self.orphans;
-        self.transactions.free().saturating_sub(reserved)
+    /// Ends the exchanges of this side that were never sent, or were reversed. They were not
+    /// executed and will not be, and their callers receive [`Refusal::NoResources`].
+    pub fn give_back(&mut self, host: &mut impl Host) {
+        for peer in 0..self.exchanges.peers.len() {
+            while let Some(transaction) = self.exchanges.initiator.unqueue(peer) {
+                self.finish(transaction, Outcome::Refused(Refusal::NoResources), host);
+            }
+        }
+    }
+
+    /// The host's journal is on disk up to `lsn`: executions up to there may be reported. A number
+    /// lower than an earlier one changes nothing. Call [`Node::has_work`] afterwards.
+    pub fn on_durable(&mut self, lsn: u64) {
+        if !self.exchanges.responder.on_durable(lsn) {
+            return;
+        }
+        for at in 0..self.links.len() {
+            self.exchanges.responder.release(&mut self.links[at]);
+            self.resolver.release_relayed(at, &self.exchanges);
+        }
     }
 
     /// The Lamport clock. Each message of an epoch that is sent or accepted advances it, and so
@@ -516,58 +455,527 @@ impl Node {
         self.clock.now()
     }
 
-    /// Frames that [`Node::on_frame`] was given for ports without a link.
-    #[must_use]
-    pub const fn frames_without_link(&self) -> u64 {
-        self.frames_without_link
-    }
-
-    /// Maximum length of a request to a peer and of its reply, in bytes: the smaller limit of both
-    /// ends.
-    #[inline]
-    fn message_bytes_max(&self, peer: usize) -> usize {
-        let max = self.config.message_bytes_max;
-        usize::from(max.min(self.peers[peer].message_bytes_max))
-    }
-
     /// Ends a transaction that is in no list and holds no slot.
     #[inline]
-    fn finish(&mut self, transaction: Index, outcome: crate::Outcome<'_>, host: &mut impl Host) {
-        let entry = &self.transactions[transaction];
-        if entry.wanted {
-            // Each end has a place of its own.
-            self.clock.tick();
-            host.on_clock(self.clock.now());
-            host.complete(entry.token, outcome);
-        }
-        self.release(transaction, Answer::from(outcome), host);
-    }
-
-    /// Releases a transaction whose caller knows the outcome or does not need it. Others may still
-    /// query it.
-    #[inline]
-    fn release(&mut self, transaction: Index, answer: Answer<'_>, host: &mut impl Host) {
-        self.clear_doubt(transaction);
-        let entry = &self.transactions[transaction];
-        let name = entry.name;
-        if entry.orphan {
-            self.orphans -= 1;
-            self.peers[entry.peer].orphans -= 1;
-        }
-        self.transactions.release(transaction);
-        if let Some(name) = name {
-            host.on_clock(self.clock.now());
-            self.names.end(&name, answer, host);
+    fn finish(&mut self, transaction: Index, outcome: Outcome<'_>, host: &mut impl Host) {
+        let Self {
+            exchanges,
+            resolver,
+            clock,
+            ..
+        } = self;
+        let initiator = &mut exchanges.initiator;
+        if !initiator.finish(transaction, outcome, clock, host) {
+            let answer = Answer::from(outcome);
+            resolver
+                .doubts
+                .release(initiator, transaction, answer, clock, host);
         }
     }
+}
 
+/// A frame's way in: validation, order, dispatch.
+impl Node {
+    /// Handles a whole Ethernet frame that arrived on `port`. Any bytes are allowed: the link
+    /// counts and drops bytes that are not a frame of the peer.
     #[inline]
-    fn clear_doubt(&mut self, transaction: Index) {
-        let entry = &mut self.transactions[transaction];
-        if entry.in_doubt {
-            entry.in_doubt = false;
-            self.in_doubt -= 1;
+    pub fn on_frame(&mut self, port: u16, frame: &[u8], host: &mut impl Host) {
+        let Some(link) = self.links.of_port(port) else {
+            self.frames_without_link += 1;
+            return;
+        };
+        self.on_frame_at(link, frame, host);
+    }
+
+    /// Likewise on a link.
+    #[inline]
+    fn on_frame_at(&mut self, link: usize, frame: &[u8], host: &mut impl Host) {
+        let counters = &mut self.links[link].counters;
+        let mut records = match frame::parse(frame, self.config.ethertype) {
+            Ok(records) => records,
+            Err(error) => {
+                let drops = &mut counters.drops;
+                *match error {
+                    FrameError::Short => &mut drops.short,
+                    FrameError::EtherType => &mut drops.ethertype,
+                    FrameError::Length => &mut drops.length,
+                    FrameError::Crc => &mut drops.crc,
+                } += 1;
+                return;
+            }
+        };
+        counters.rx_frames += 1;
+        while !records.is_empty() {
+            let (message, rest) = match Message::split(records) {
+                Ok(split) => split,
+                Err(error) => {
+                    let drops = &mut self.links[link].counters.drops;
+                    match error {
+                        RecordError::Version(version) => {
+                            drops.version += 1;
+                            self.links.found(link, LinkRefusal::Version(version), host);
+                        }
+                        RecordError::Malformed => drops.malformed += 1,
+                    }
+                    return;
+                }
+            };
+            records = rest;
+            if message.header.kind == Kind::Init {
+                match Hello::read(&message) {
+                    Some(hello) => self.on_hello(link, &hello, frame::source(frame), host),
+                    None => self.links[link].counters.drops.malformed += 1,
+                }
+            } else if let Err(reason) = self.on_message(link, &message, host) {
+                self.fail(link, reason, host);
+                return;
+            }
         }
+    }
+
+    /// A message of an epoch arrived.
+    ///
+    /// # Errors
+    /// The evidence by which the link must be declared failed.
+    #[inline]
+    fn on_message(
+        &mut self,
+        at: usize,
+        message: &Message<'_>,
+        host: &mut impl Host,
+    ) -> Result<(), DownReason> {
+        let header = &message.header;
+        let Some(Received {
+            reflects,
+            ends_round_trip,
+        }) = self.links[at].receive(message, &mut self.clock)?
+        else {
+            return Ok(());
+        };
+        if ends_round_trip {
+            self.on_round_trip(at, host);
+        }
+        if header.piggyback != NO_PIGGYBACK {
+            self.on_piggyback(at, header, host)?;
+        }
+        let link = &mut self.links[at];
+        if (!link.arriving.is_in_flight() || header.kind == Kind::Keepalive)
+            && header.shape.is_whole()
+            && let Some(payload) = message.payload_in_place()
+        {
+            return self.dispatch(at, Whole { header, payload }, reflects, host);
+        }
+        match link.arriving.take(message) {
+            Err(Disorder) => Err(DownReason::Violation),
+            Ok(Arrived::Part) => Ok(()),
+            Ok(Arrived::Whole(bytes)) => {
+                let buffer = link.arriving.lend();
+                let payload = &buffer[..bytes];
+                let result = self.dispatch(at, Whole { header, payload }, reflects, host);
+                self.links[at].arriving.give_back(buffer);
+                result
+            }
+        }
+    }
+
+    /// Handles the commit or acknowledgment that a record piggybacks for another slot.
+    #[inline]
+    fn on_piggyback(
+        &mut self,
+        at: usize,
+        header: &Header,
+        host: &mut impl Host,
+    ) -> Result<(), DownReason> {
+        match header.kind {
+            Kind::Request | Kind::Tentative | Kind::Commit | Kind::Resolve => {
+                self.commit_slot(at, header.piggyback, None, host)
+            }
+            Kind::Reflecting | Kind::Committed | Kind::Refused | Kind::Resolved | Kind::Relayed => {
+                initiator::kept(&mut self.links[at], header.piggyback)
+            }
+            Kind::Keepalive | Kind::Init | Kind::Relay | Kind::ControlMessage | Kind::Pass => {
+                Err(DownReason::Violation)
+            }
+        }
+    }
+
+    /// Message 3 for a slot of the peer.
+    #[inline]
+    fn commit_slot(
+        &mut self,
+        at: usize,
+        number: u8,
+        sequence: Option<u32>,
+        host: &mut impl Host,
+    ) -> Result<(), DownReason> {
+        let Exchanges {
+            peers, responder, ..
+        } = &mut self.exchanges;
+        let link = &mut self.links[at];
+        responder.commit_slot(link, peers, &mut self.clock, number, sequence, host)
+    }
+
+    /// A message of an epoch is whole.
+    #[inline]
+    fn dispatch(
+        &mut self,
+        at: usize,
+        message: Whole<'_>,
+        reflects: bool,
+        host: &mut impl Host,
+    ) -> Result<(), DownReason> {
+        let Self {
+            links,
+            exchanges,
+            resolver,
+            clock,
+            ..
+        } = self;
+        let Whole { header, payload } = message;
+        match header.kind {
+            Kind::Request | Kind::Tentative => {
+                let Exchanges {
+                    peers, responder, ..
+                } = exchanges;
+                responder.on_request(&mut links[at], peers, clock, header, payload, host)
+            }
+            Kind::Commit if !payload.is_empty() => Err(DownReason::Violation),
+            Kind::Commit => self.commit_slot(at, header.slot, Some(header.slot_sequence), host),
+            Kind::Reflecting => {
+                let link = &mut links[at];
+                if let Some(ended) = exchanges.initiator.on_reflecting(link, header, payload)? {
+                    self.finish(ended, Outcome::Committed(payload), host);
+                }
+                Ok(())
+            }
+            Kind::Committed => {
+                let link = &mut links[at];
+                let ended = exchanges.initiator.on_committed(link, header, payload)?;
+                self.finish(ended, Outcome::Committed(payload), host);
+                Ok(())
+            }
+            Kind::Refused => {
+                let (ended, why) = Initiator::on_refused(&mut links[at], header, payload)?;
+                self.finish(ended, Outcome::Refused(why), host);
+                Ok(())
+            }
+            Kind::Resolve => self.on_resolve(at, message, host),
+            Kind::Resolved => {
+                let initiator = &mut exchanges.initiator;
+                let doubts = &mut resolver.doubts;
+                doubts.on_resolved(at, message, initiator, links, clock, host)
+            }
+            Kind::Relay => resolver.on_relay(at, message, exchanges, links, clock, host),
+            Kind::Relayed => {
+                resolver.on_relayed(at, message, exchanges, links, clock, host)?;
+                self.search_paths(host);
+                Ok(())
+            }
+            Kind::ControlMessage => self.on_control_message(at, payload, host),
+            Kind::Pass => self.on_pass(at, payload, host),
+            Kind::Keepalive => self.on_keepalive(at, payload, reflects),
+            Kind::Init => Ok(()),
+        }
+    }
+
+    /// A round trip of the link `at` ended: an event by which the others are measured.
+    fn on_round_trip(&mut self, at: usize, host: &mut impl Host) {
+        if !self.links.begin_round_trip(at) {
+            return;
+        }
+        let mut waits = false;
+        for other in self.links.cables().filter(|&other| other != at) {
+            match self.links.count_round_trip(other, self.config.event_ratio) {
+                Some(is_waiting) => waits |= is_waiting,
+                None => self.fail(other, DownReason::PeerRttExceeded, host),
+            }
+            waits |= self.links.count_handshake_round_trip(other);
+        }
+        if waits {
+            self.links.ping(at);
+        }
+    }
+
+    /// A question arrived: settles the exchange that it names, for good, and has the answer sent.
+    #[cold]
+    fn on_resolve(
+        &mut self,
+        at: usize,
+        message: Whole<'_>,
+        host: &mut impl Host,
+    ) -> Result<(), DownReason> {
+        let Self {
+            links,
+            exchanges,
+            clock,
+            ..
+        } = self;
+        let peer = links.peer_at(at).ok_or(DownReason::Violation)?;
+        let question =
+            Question::read(message.header, message.payload).ok_or(DownReason::Violation)?;
+        let verdict = question.verdict;
+        // A peer may have as many queries in flight as it has slots here. The exchange may have
+        // been on a link of more slots than this one.
+        let slots = usize::from(links[at].slots());
+        if verdict.slot >= self.config.slots || links[at].inbound.questions() >= slots {
+            return Err(DownReason::Violation);
+        }
+        exchanges.settle(at, peer, question, links, clock, host);
+        let withheld = exchanges.responder.is_withheld(peer, verdict);
+        links[at].inbound.report(verdict, withheld);
+        Ok(())
+    }
+
+    /// A keepalive. Its sender must be the one of the handshake. If it owes nothing, it must have
+    /// answered everything that it received. `reflects`: it reflects something new.
+    ///
+    /// This recovers a link from *any* state of its two ends: otherwise an exchange that is open at
+    /// one end and unknown at the other would wait forever, or keep its reservations.
+    fn on_keepalive(
+        &mut self,
+        at: usize,
+        payload: &[u8],
+        reflects: bool,
+    ) -> Result<(), DownReason> {
+        let keepalive = Keepalive::read(payload).ok_or(DownReason::Violation)?;
+        let attachment = self.links[at].attachment().ok_or(DownReason::Violation)?;
+        self.links
+            .check_sender(at, &keepalive, &self.exchanges.peers)?;
+        if keepalive.grant != attachment.granted {
+            self.on_grant(at, attachment.peer, keepalive.grant);
+        }
+        self.links.on_window(at, keepalive.window_records.into());
+        self.links.on_keepalive(at, &keepalive, reflects)?;
+        let link = &self.links[at];
+        // The peer has received at most a part of a message that is still departing.
+        if keepalive.owes || link.departing.is_in_flight() {
+            return Ok(());
+        }
+        let Exchanges {
+            initiator,
+            responder,
+            ..
+        } = &self.exchanges;
+        if !link.feedback.awaits_reflection() && responder.is_owed(attachment, link)
+            || initiator.is_owed(link)
+            || self.resolver.is_owed(at, link)
+        {
+            return Err(DownReason::Unanswered);
+        }
+        Ok(())
+    }
+}
+
+/// A frame's way out: selection of its messages.
+///
+/// The order is: a handshake, alone; the rest of a long message; replies of exchanges; replies to
+/// queries; queries; relayed messages; control messages of trees and channels; frames of paths; new
+/// exchanges; commits and reflections that were not piggybacked on any of these; and otherwise the
+/// keepalive when it is due. Everything waits in a queue, so an idle link costs a few comparisons.
+impl Node {
+    /// Whether [`Node::poll_transmit`] would give a frame for `port`.
+    #[inline]
+    #[must_use]
+    pub fn has_work(&self, port: u16) -> bool {
+        self.links
+            .of_port(port)
+            .is_some_and(|at| self.has_work_at(at))
+    }
+
+    /// Likewise for a link.
+    #[inline]
+    fn has_work_at(&self, at: usize) -> bool {
+        let link = &self.links[at];
+        if link.state() != LinkState::Down && link.epochs.handshake.due {
+            return true;
+        }
+        if link.epochs.handshake.is_owed() {
+            return false;
+        }
+        let Some(attachment) = link.attachment() else {
+            return false;
+        };
+        #[cfg(feature = "arbitrary-state")]
+        if self.lies.may_go_on(link) {
+            return true;
+        }
+        let Self {
+            exchanges,
+            resolver,
+            ..
+        } = self;
+        let Exchanges {
+            initiator,
+            responder,
+            ..
+        } = exchanges;
+        let peer = attachment.peer;
+        // The first message in the order of `write_messages`: nothing overtakes it. A longer
+        // message counts as one frame.
+        let first = if link.departing.is_in_flight() {
+            Some(link.departing.next_bytes())
+        } else if let Some(number) = link.inbound.next_answer() {
+            Some(responder.answer_bytes(attachment, number))
+        } else if let Some(verdict) = link.inbound.next_verdict() {
+            Some(responder.verdict_bytes(peer, verdict))
+        } else if resolver.doubts.has_unresolved(peer) && Doubts::may_query(link, attachment) {
+            Some(QUESTION_BYTES)
+        } else if let Some(bytes) = resolver.relay_bytes(at, attachment, exchanges) {
+            Some(bytes)
+        } else if let Some(bytes) = self.fabric_bytes(link) {
+            Some(bytes)
+        } else if let Some(transaction) = initiator.next_request(peer, link) {
+            Some(initiator.pool.payload_bytes(transaction))
+        } else if link.outbound.has_commits() || link.inbound.has_reflections() {
+            Some(0)
+        } else {
+            None
+        };
+        first.is_some_and(|bytes| {
+            let records = records_for(bytes.min(FRAME_PAYLOAD_BYTES_MAX));
+            link.feedback.may_send(records) || link.must_ping()
+        }) || (link.liveness.keepalive_due() && link.feedback.may_send_keepalive())
+    }
+
+    /// Writes one whole Ethernet frame for `port` into `frame` and returns its length. `frame` must
+    /// have at least [`FRAME_BYTES_MAX`](crate::FRAME_BYTES_MAX) bytes. Call it until it returns
+    /// `None`. The caller must send each frame once and in order, or report it with
+    /// [`Node::on_transmit_failed`].
+    #[inline]
+    pub fn poll_transmit(&mut self, port: u16, frame: &mut [u8]) -> Option<usize> {
+        let at = self.links.of_port(port)?;
+        self.clock.begin_frame();
+        self.poll_transmit_at(at, frame)
+    }
+
+    /// Likewise for a link, in a frame that has begun.
+    #[inline]
+    fn poll_transmit_at(&mut self, at: usize, frame: &mut [u8]) -> Option<usize> {
+        let link = &self.links[at];
+        if link.state() == LinkState::Down {
+            return None;
+        }
+        let mut writer = FrameWriter::new(frame)?;
+        let destination = if link.epochs.handshake.due {
+            self.links.write_handshake(at, &self.config, &mut writer);
+            BROADCAST
+        } else if link.epochs.handshake.is_owed() {
+            return None;
+        } else {
+            let attachment = link.attachment()?;
+            if link.epochs.sent_era == self.clock.era() || self.write_era(at, &mut writer) {
+                // A blocked message stays in its queue, and nothing overtakes it.
+                let blocked = self.write_messages(at, attachment, &mut writer).is_err();
+                let link = &mut self.links[at];
+                if blocked && writer.records() == 0 && link.must_ping() {
+                    link.liveness.ping();
+                }
+                // Any other message reflects as well as a keepalive, unless it is a ping or a
+                // reply to one.
+                if link.liveness.keepalive_due() {
+                    self.write_keepalive(at, &mut writer);
+                }
+            }
+            attachment.mac
+        };
+        if writer.records() == 0 {
+            return None;
+        }
+        let link = &mut self.links[at];
+        link.counters.tx_frames += 1;
+        Some(writer.finish(destination, link.mac, self.config.ethertype))
+    }
+
+    fn write_messages(
+        &mut self,
+        at: usize,
+        attachment: Attachment,
+        writer: &mut FrameWriter<'_>,
+    ) -> Result<(), Blocked> {
+        let Self {
+            links,
+            exchanges,
+            resolver,
+            clock,
+            #[cfg(feature = "arbitrary-state")]
+            lies,
+            ..
+        } = self;
+        let link = &mut links[at];
+        if let Some(kind) = link.departing.kind() {
+            let responder = &mut exchanges.responder;
+            match kind {
+                Kind::Request | Kind::Tentative => Initiator::write_departing(link, clock, writer),
+                Kind::Pass => Fabric::write_departing(link, clock, writer),
+                _ => responder.write_departing(at, attachment, link, clock, writer),
+            }?;
+        }
+        let Exchanges {
+            initiator,
+            responder,
+            ..
+        } = exchanges;
+        responder.write_answers(at, attachment, link, clock, writer)?;
+        responder.write_verdicts(at, attachment, link, clock, writer)?;
+        let doubts = &mut resolver.doubts;
+        doubts.write_questions(at, attachment, link, initiator, clock, writer)?;
+        resolver.write_relays(at, attachment, link, exchanges, clock, writer)?;
+        #[cfg(feature = "arbitrary-state")]
+        lies.write(link, clock, writer)?;
+        self.write_fabric(at, attachment, writer)?;
+        let Exchanges {
+            initiator,
+            responder,
+            ..
+        } = &mut self.exchanges;
+        let (link, clock) = (&mut self.links[at], &mut self.clock);
+        initiator.write_requests(attachment.peer, at, link, clock, writer)?;
+        Initiator::write_commits(link, clock, writer)?;
+        responder.write_reflections(attachment, link, clock, writer)
+    }
+
+    /// Sends the era of the clock before any message that counts in it. Returns whether it was
+    /// sent. Without a message to send, the era waits for the next one.
+    #[cold]
+    fn write_era(&mut self, at: usize, writer: &mut FrameWriter<'_>) -> bool {
+        if !self.has_work_at(at) {
+            return false;
+        }
+        self.write_keepalive(at, writer);
+        self.links[at].epochs.sent_era == self.clock.era()
+    }
+
+    fn write_keepalive(&mut self, at: usize, writer: &mut FrameWriter<'_>) {
+        let Self {
+            config,
+            links,
+            resolver,
+            clock,
+            ..
+        } = self;
+        links.write_keepalive(at, resolver.owes(at), config, clock, writer);
+    }
+}
+
+/// Everything that decides the node's future. A model checker takes two nodes with the same hash
+/// for the same.
+impl Hash for Node {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // No `..`: a new field must be included or excluded here explicitly.
+        let Self {
+            config,
+            links,
+            exchanges,
+            resolver,
+            fabric,
+            reach: _,
+            clock: _,
+            frames_without_link: _,
+            #[cfg(feature = "arbitrary-state")]
+                lies: _,
+        } = self;
+        (config.guid, config.incarnation).hash(state);
+        (links, exchanges, resolver, fabric).hash(state);
     }
 }
 
@@ -576,35 +984,7 @@ impl fmt::Debug for Node {
         f.debug_struct("Node")
             .field("config", &self.config)
             .field("links", &self.links.len())
-            .field("in_doubt", &self.in_doubt)
+            .field("in_doubt", &self.in_doubt())
             .finish_non_exhaustive()
     }
 }
-
-impl fmt::Display for AddLinkError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::PortTaken => f.write_str("the port has a link already"),
-            Self::PortOfPath => f.write_str("the number is reserved for paths"),
-        }
-    }
-}
-
-impl core::error::Error for AddLinkError {}
-
-impl fmt::Display for SubmitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoSuchPeer => {
-                f.write_str("no link ever led to this node, and no path to it is known")
-            }
-            Self::Full => f.write_str("the maximum number of exchanges is in flight; try later"),
-            Self::TooLong { len, max } => {
-                write!(f, "the payload has {len} bytes; the most is {max}")
-            }
-            Self::Empty => f.write_str("the payload is empty"),
-        }
-    }
-}
-
-impl core::error::Error for SubmitError {}

@@ -8,8 +8,8 @@
 
 use alloc::vec::Vec;
 
-use super::{LinkState, Node};
-use crate::Host;
+use super::super::{NodeConfig, links::Links};
+use crate::{Host, clock::Clock, link::LinkState};
 
 /// Unanswered handshakes after which a link that is not up is given up, if it was also silent for
 /// long enough. The link sends one per tick.
@@ -20,7 +20,7 @@ const UNANSWERED_HANDSHAKES_MAX: u32 = 4;
 /// It does not affect what a node sends or decides, so a model checker may treat nodes that differ
 /// only here as equal.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Paths {
+pub(in crate::node) struct Reach {
     /// By link.
     silences: Vec<Silence>,
     /// By peer: whether the host was notified that the peer is reached.
@@ -36,7 +36,7 @@ struct Silence {
     unanswered: u32,
 }
 
-impl Paths {
+impl Reach {
     /// Adds one more link, and grows to `peers` peers.
     pub fn grow(&mut self, peers: usize) {
         self.silences.push(Silence::default());
@@ -68,25 +68,15 @@ impl Paths {
     }
 }
 
-impl Node {
-    /// Whether a path leads to the node `guid`, as [`Host::path`] last reported. `false` for a node
-    /// that was never met, `true` for this node.
-    #[must_use]
-    pub fn has_path(&self, guid: u64) -> bool {
-        guid == self.config.guid
-            || self
-                .peer_of(guid)
-                .is_some_and(|peer| self.is_reported_reached(peer))
-    }
-
+impl Reach {
     /// Whether the last report to the host was that the peer is reached.
-    pub(super) fn is_reported_reached(&self, peer: usize) -> bool {
-        self.paths.reached[peer]
+    pub fn is_reported(&self, peer: usize) -> bool {
+        self.reached[peer]
     }
 
     /// Handles a tick: on links in a handshake, the last one remained unanswered.
-    pub(super) fn count_silence(&mut self) {
-        for (link, silence) in self.links.iter().zip(&mut self.paths.silences) {
+    pub fn count_silence(&mut self, links: &Links) {
+        for (link, silence) in links.iter().zip(&mut self.silences) {
             if link.state() == LinkState::Init {
                 silence.ticks = silence.ticks.saturating_add(1);
                 silence.unanswered = silence.unanswered.saturating_add(1);
@@ -94,43 +84,75 @@ impl Node {
         }
     }
 
-    /// Reports every peer whose reached state changed.
-    pub(super) fn report_paths(&mut self, host: &mut impl Host) {
-        for peer in 0..self.peers.len() {
-            let entry = &self.peers[peer];
-            let guid = entry.guid;
-            // A forgotten peer causes no report before a caller requests something of it.
-            let is_up =
-                entry.links_up > 0 || ((entry.met || entry.waits()) && self.route(guid).is_some());
-            let was_reached = self.paths.reached[peer];
-            if is_up != was_reached
-                && (is_up || (self.is_given_up(guid) && !self.is_searching(guid)))
-            {
-                self.paths.reached[peer] = is_up;
-                host.on_clock(self.clock.now());
-                host.path(guid, is_up);
-            }
+    /// Reports a peer if its reached state changed. One that is not up is lost if `is_lost`.
+    pub fn report(
+        &mut self,
+        peer: usize,
+        is_up: bool,
+        is_lost: impl FnOnce(&Self) -> bool,
+        guid: u64,
+        clock: &Clock,
+        host: &mut impl Host,
+    ) {
+        if is_up != self.reached[peer] && (is_up || is_lost(self)) {
+            self.reached[peer] = is_up;
+            host.on_clock(clock.now());
+            host.path(guid, is_up);
         }
     }
 
     /// The peer is about to leave the table: report it as lost, because no later event will.
-    pub(super) fn forget_path(&mut self, peer: usize, host: &mut impl Host) {
-        if core::mem::take(&mut self.paths.reached[peer]) {
-            host.on_clock(self.clock.now());
-            host.path(self.peers[peer].guid, false);
+    pub fn forget(&mut self, peer: usize, guid: u64, clock: &Clock, host: &mut impl Host) {
+        if core::mem::take(&mut self.reached[peer]) {
+            host.on_clock(clock.now());
+            host.path(guid, false);
         }
     }
 
     /// Whether no link on which the node last sent can still recover. None of these links is up.
-    fn is_given_up(&self, guid: u64) -> bool {
-        self.links
+    pub fn is_given_up(&self, guid: u64, links: &Links, config: &NodeConfig) -> bool {
+        links
             .iter()
-            .zip(&self.paths.silences)
+            .zip(&self.silences)
             .filter(|(link, _)| link.epochs.handshake.guid == guid)
             .all(|(link, silence)| {
                 link.state() == LinkState::Down
                     || (silence.unanswered >= UNANSWERED_HANDSHAKES_MAX
-                        && silence.ticks >= self.config.keepalive_misses_max)
+                        && silence.ticks >= config.keepalive_misses_max)
             })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Name, link::Link};
+
+    #[test]
+    fn a_node_is_given_up_when_no_link_to_it_can_recover() {
+        let config = NodeConfig::new(1, 1, Name::new("node").expect("it is a name"));
+        let mut links = Links::new();
+        let mut reach = Reach::default();
+        for port in 0..2 {
+            links.push(Link::new(port, [0; 6], 1, 64, 0));
+            reach.grow(3);
+            links[usize::from(port)].epochs.raise();
+            links[usize::from(port)]
+                .epochs
+                .handshake
+                .pretend_received(7);
+        }
+        for _ in 0..config.keepalive_misses_max {
+            assert!(!reach.is_given_up(7, &links, &config));
+            reach.count_silence(&links);
+        }
+        assert!(reach.is_given_up(7, &links, &config));
+        reach.on_received(1);
+        assert!(
+            !reach.is_given_up(7, &links, &config),
+            "one link may recover"
+        );
+        links[1].epochs.abandon();
+        assert!(reach.is_given_up(7, &links, &config), "it has no carrier");
     }
 }

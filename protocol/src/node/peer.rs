@@ -1,13 +1,16 @@
 //! The nodes at the other ends of the cables.
+//!
+//! The incarnation and the name of a peer are those of its last handshake that was proven. A former
+//! incarnation never becomes the current one of the same node.
 
-use crate::{Name, latch::Lost, transaction::List, wire::MAX_PAYLOAD_BYTES};
+use crate::{Name, latch::Lost, wire::MAX_PAYLOAD_BYTES};
 
 /// Former incarnations of a peer that are distinguished from new ones.
 const FORMER_MAX: usize = 4;
 
 /// One known node.
 #[derive(Debug, Clone, Hash)]
-pub(crate) struct Peer {
+pub(in crate::node) struct Peer {
     pub guid: u64,
     /// Random number of its current incarnation.
     pub incarnation: u64,
@@ -16,15 +19,6 @@ pub(crate) struct Peer {
     pub message_bytes_max: u16,
     /// Links to it that are up.
     pub links_up: u32,
-    /// Never sent, or reversed: free to go over any link.
-    pub queue: List,
-    /// Open on a link that failed, and not being queried now.
-    pub unresolved: List,
-    /// Not executed, as a neighbor reported on behalf of the peer. To be queried once more over a
-    /// link to the peer.
-    pub undone: List,
-    /// Unresolved exchanges without a waiting caller, kept for later queries.
-    pub orphans: u32,
     /// Which of its latches were evicted.
     pub lost: Lost,
     /// Whether a link to it ever was up. Before that its incarnation and its name are not known.
@@ -45,10 +39,6 @@ impl Peer {
             name,
             message_bytes_max: MAX_PAYLOAD_BYTES as u16,
             links_up: 0,
-            queue: List::new(),
-            unresolved: List::new(),
-            undone: List::new(),
-            orphans: 0,
             lost,
             met: true,
             path_held: false,
@@ -72,9 +62,11 @@ impl Peer {
         self.incarnation = incarnation;
     }
 
-    /// Whether something waits for a link to it.
-    pub const fn waits(&self) -> bool {
-        !(self.queue.is_empty() && self.unresolved.is_empty() && self.undone.is_empty())
+    /// Maximum length of a message, in bytes: the smaller limit of it and of a node that takes
+    /// `own`.
+    #[inline]
+    pub fn bytes_max(&self, own: usize) -> usize {
+        own.min(usize::from(self.message_bytes_max))
     }
 
     /// Starts a new incarnation. If that incarnation existed before, it is another node with the
@@ -98,10 +90,5 @@ impl Peer {
     /// Whether it had former incarnations, of which nothing is remembered.
     pub fn has_lived_before(&self) -> bool {
         self.former.iter().any(Option::is_some)
-    }
-
-    /// Whether its removal would lose nothing that a caller waits for.
-    pub const fn is_idle(&self) -> bool {
-        self.queue.is_empty() && self.undone.is_empty() && self.unresolved.len() == self.orphans
     }
 }
