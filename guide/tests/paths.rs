@@ -2,11 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::fs;
+use std::{collections::BTreeSet, fs};
 
 use covalent_guide::pages;
 
 const PAGE: &str = "docs/paths.md";
+
+/// Most distinct files on the way of a verb: the number that a reader can keep in mind.
+const VERB_FILES_MAX: usize = 18;
 
 /// A row: the file, and the function in it.
 struct Step {
@@ -96,6 +99,20 @@ fn every_step_is_a_function_that_a_file_above_it_calls() {
     );
     let wrong = wrong(&page);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_verb_crosses_few_files() {
+    let page = fs::read_to_string(pages::root().join(PAGE)).unwrap();
+    let (_, verb) = page.split_once("\n## A verb's path\n").unwrap();
+    let steps = tables(verb).into_iter().flatten();
+    let files: BTreeSet<_> = steps.map(|step| step.file).collect();
+    assert!(files.len() > 10, "the tables were not found");
+    assert!(
+        files.len() <= VERB_FILES_MAX,
+        "a verb crosses {} files, more than {VERB_FILES_MAX}: merge what is one object: {files:#?}",
+        files.len()
+    );
 }
 
 #[test]
