@@ -109,9 +109,7 @@ impl LinkEnd {
         }
         let Self { port, node, .. } = self;
         let came = port
-            .rx_burst(BURST as usize, &mut |frame| {
-                node.on_frame(PORT, frame, host)
-            })
+            .receive(BURST as usize, |frame| node.on_frame(PORT, frame, host))
             .context("receiving")?;
         self.rounds = self.rounds.wrapping_add(1);
         if self.is_clock_due() {

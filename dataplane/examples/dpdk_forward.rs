@@ -282,7 +282,7 @@ fn forward(devices: &[String; 2], time: Duration) -> Result<()> {
 
 /// Returns the number of received frames.
 fn pass_on(from: &mut dyn Port, to: &mut dyn Port) -> Result<usize> {
-    let passed = from.rx_burst(BURST, &mut |frame| {
+    let passed = from.receive(BURST, |frame| {
         // A full port drops it, as testpmd does; the port counts it as refused.
         let _ = to.tx(frame);
     })?;

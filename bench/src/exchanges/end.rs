@@ -59,7 +59,7 @@ pub fn open_port(path: &Path, ring_slots: u32) -> Result<Box<dyn Port>> {
 pub fn wait_for_carrier(port: &mut dyn Port) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     while !port.carrier() {
-        port.rx_burst(1, &mut |_| {}).context("receiving")?;
+        port.receive(1, |_| {}).context("receiving")?;
         stop::check()?;
         ensure!(
             Instant::now() < deadline,

@@ -67,7 +67,7 @@ impl RawEnd {
         let (mut records, mut damaged) = (0, 0);
         let sealed = self.sealed;
         self.port
-            .rx_burst(BURST, &mut |frame| {
+            .receive(BURST, |frame| {
                 if !sealed {
                     records += (frame.len() / RECORD_BYTES) as u64;
                 } else if let Ok(own) = parse(frame, DEFAULT_ETHERTYPE) {

@@ -62,15 +62,13 @@ impl Part for End {
         &mut self,
         _: &PortInfo,
         max: usize,
-        visit: &mut dyn FnMut(&[u8]),
-    ) -> Result<usize, PortError> {
+        frames: &mut Vec<Vec<u8>>,
+    ) -> Result<(), PortError> {
         let mut cable = self.0.lock().unwrap();
         let count = cable.to_lane.len().min(max);
-        for frame in cable.to_lane.drain(..count) {
-            visit(&frame);
-        }
+        frames.extend(cable.to_lane.drain(..count));
         cable.taken += count;
-        Ok(count)
+        Ok(())
     }
 
     fn sent(&mut self, frame: &[u8]) {

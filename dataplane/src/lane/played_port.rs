@@ -6,20 +6,22 @@ use std::os::fd::RawFd;
 use covalent_api::status::PortMode;
 use covalent_pipe::SharedBytes;
 
-use crate::port::{Port, PortCounters, PortError, PortInfo, SteerChange, Tally, TxRefusal};
+use crate::port::{Burst, Port, PortCounters, PortError, PortInfo, SteerChange, Tally, TxRefusal};
 
 /// The part of a port that a test implements.
 pub(crate) trait Part: Send {
     /// Counters of dropped frames, by name.
     const DROPS: &'static [(&'static str, u64)] = &[];
 
-    /// [`Port::rx_burst`]; returns how many frames of 64 bytes it passed to `visit`.
+    /// [`Port::rx_burst`], into the empty `frames`. The default receives nothing.
     fn burst(
         &mut self,
-        info: &PortInfo,
-        max: usize,
-        visit: &mut dyn FnMut(&[u8]),
-    ) -> Result<usize, PortError>;
+        _info: &PortInfo,
+        _max: usize,
+        _frames: &mut Vec<Vec<u8>>,
+    ) -> Result<(), PortError> {
+        Ok(())
+    }
 
     /// [`Port::tx_shared`], with a copy of the frame.
     fn sent(&mut self, _frame: &[u8]) {}
@@ -39,6 +41,8 @@ pub(crate) trait Part: Send {
 pub(crate) struct PlayedPort<P> {
     info: PortInfo,
     tally: Tally,
+    /// Those of the last burst.
+    frames: Vec<Vec<u8>>,
     part: P,
 }
 
@@ -60,6 +64,7 @@ impl<P: Part> PlayedPort<P> {
                 },
             },
             tally: Tally::default(),
+            frames: Vec::new(),
             part,
         })
     }
@@ -70,12 +75,14 @@ impl<P: Part> Port for PlayedPort<P> {
         &self.info
     }
 
-    fn rx_burst(&mut self, max: usize, visit: &mut dyn FnMut(&[u8])) -> Result<usize, PortError> {
-        let seen = self.part.burst(&self.info, max, visit)?;
-        for _ in 0..seen {
-            self.tally.received(64);
+    fn rx_burst<'a>(&'a mut self, max: usize, into: &mut Burst<'a>) -> Result<usize, PortError> {
+        self.frames.clear();
+        self.part.burst(&self.info, max, &mut self.frames)?;
+        for frame in &self.frames {
+            self.tally.received(frame.len());
+            into.push(frame);
         }
-        Ok(seen)
+        Ok(self.frames.len())
     }
 
     fn tx_shared(&mut self, frame: SharedBytes<'_>) -> Result<(), TxRefusal> {

@@ -351,10 +351,7 @@ mod tests {
     use nix::sys::uio::pwrite;
 
     use super::*;
-    use crate::{
-        lane::played_port::{Part, PlayedPort},
-        port::PortInfo,
-    };
+    use crate::lane::played_port::{Part, PlayedPort};
 
     const LINK_TYPE: u16 = 0x88b5;
     const OTHER_TYPE: u16 = 0x0800;
@@ -367,15 +364,6 @@ mod tests {
     struct Keeps(Arc<Mutex<Vec<u16>>>);
 
     impl Part for Keeps {
-        fn burst(
-            &mut self,
-            _info: &PortInfo,
-            _max: usize,
-            _visit: &mut dyn FnMut(&[u8]),
-        ) -> Result<usize, PortError> {
-            Ok(0)
-        }
-
         fn sent(&mut self, frame: &[u8]) {
             let (found, _) = ethertype::of(frame).unwrap();
             self.0.lock().unwrap().push(found);

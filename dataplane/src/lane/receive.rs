@@ -1,7 +1,21 @@
 //! Ports → links and pipes.
 
+use arrayvec::ArrayVec;
+
 use super::{Lane, core::Core};
-use crate::{flow::Target, port::PortError};
+use crate::{
+    flow::Target,
+    port::{BURST_FRAMES, Burst, PortError},
+};
+
+/// Who gets a frame.
+#[derive(Debug, Clone, Copy)]
+enum Owner {
+    /// The link of its port.
+    Link,
+    /// As the flow table has it; `None` without a binding.
+    Flow(Option<Target>),
+}
 
 impl Lane {
     /// Takes one burst from each port. Returns the number of frames.
@@ -14,6 +28,20 @@ impl Lane {
     }
 
     fn receive_from(&mut self, at: usize) -> usize {
+        let mut received = 0;
+        loop {
+            let wanted = (self.settings.burst - received).min(BURST_FRAMES);
+            let count = self.receive_burst(at, wanted);
+            received += count;
+            if count < wanted || received == self.settings.burst {
+                return received;
+            }
+        }
+    }
+
+    /// Takes up to `wanted` frames at once: classifies all, delivers all, and then returns their
+    /// memory to the port.
+    fn receive_burst(&mut self, at: usize, wanted: usize) -> usize {
         let Self {
             ports,
             node,
@@ -22,37 +50,36 @@ impl Lane {
             ..
         } = self;
         let slot = &mut ports[at];
-        let (index, link_type, flow, toeplitz) = (
-            slot.index,
-            slot.link.then_some(settings.ethertype),
-            &mut slot.flow,
-            &settings.toeplitz,
-        );
-        let (mut missed, mut steered_to_kernel, mut steered_to_drop, mut pipe_full) = (0, 0, 0, 0);
-        let mut take = |frame: &[u8]| {
-            if is_link_frame(frame, link_type) {
-                node.on_frame(index, frame, core);
-                return;
-            }
-            match flow.lookup(toeplitz, frame) {
-                Some(Target::Pipe(pipe)) => {
-                    pipe_full += u64::from(!core.deliver_frame(pipe, frame))
-                }
-                Some(Target::Kernel) => steered_to_kernel += 1,
-                Some(Target::Drop) => steered_to_drop += 1,
-                None => missed += 1,
-            }
-        };
-        let result = match &mut slot.tap {
-            None => slot.port.rx_burst(settings.burst, &mut take),
-            Some(tap) => slot.port.rx_burst(settings.burst, &mut |frame| {
+        let mut burst = Burst::new();
+        let result = slot.port.rx_burst(wanted, &mut burst);
+        let link_type = slot.link.then_some(settings.ethertype);
+        if let Some(tap) = &mut slot.tap {
+            for frame in burst.frames() {
                 tap.capture(frame, is_link_frame(frame, link_type), false);
-                take(frame);
-            }),
-        };
-        slot.pipe_full += pipe_full;
-        slot.steered_to_kernel += steered_to_kernel;
-        slot.steered_to_drop += steered_to_drop;
+            }
+        }
+        let mut owners = ArrayVec::<Owner, BURST_FRAMES>::new();
+        for frame in burst.frames() {
+            owners.push(if is_link_frame(frame, link_type) {
+                Owner::Link
+            } else {
+                Owner::Flow(slot.flow.lookup(&settings.toeplitz, frame))
+            });
+        }
+        let mut missed = 0;
+        for (frame, &owner) in burst.frames().iter().zip(&owners) {
+            match owner {
+                Owner::Link => node.on_frame(slot.index, frame, core),
+                Owner::Flow(Some(Target::Pipe(pipe))) => {
+                    slot.pipe_full += u64::from(!core.deliver_frame(pipe, frame));
+                }
+                Owner::Flow(Some(Target::Kernel)) => slot.steered_to_kernel += 1,
+                Owner::Flow(Some(Target::Drop)) => slot.steered_to_drop += 1,
+                Owner::Flow(None) => missed += 1,
+            }
+        }
+        drop(burst);
+        slot.port.release();
         if slot.drops_misses {
             slot.steered_to_drop += missed;
         } else {
@@ -61,7 +88,7 @@ impl Lane {
         match result {
             Ok(received) => {
                 if received > 0 && slot.round_trips.is_in_flight() {
-                    slot.round_trips.on_received(node.pending_ping(index));
+                    slot.round_trips.on_received(node.pending_ping(slot.index));
                 }
                 received
             }

@@ -122,15 +122,6 @@ const KINDS: usize = 25;
 struct Counting(Arc<AtomicUsize>);
 
 impl Part for Counting {
-    fn burst(
-        &mut self,
-        _: &PortInfo,
-        _: usize,
-        _: &mut dyn FnMut(&[u8]),
-    ) -> Result<usize, PortError> {
-        Ok(0)
-    }
-
     fn steer(&mut self, _: &PortInfo, _: &SteerChange) -> Result<(), PortError> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Ok(())

@@ -40,16 +40,16 @@ impl Part for Mortal {
         &mut self,
         info: &PortInfo,
         _: usize,
-        visit: &mut dyn FnMut(&[u8]),
-    ) -> Result<usize, PortError> {
+        frames: &mut Vec<Vec<u8>>,
+    ) -> Result<(), PortError> {
         if self.seen.doomed.load(Ordering::Relaxed) {
             return Err(PortError::Gone {
                 port: info.name.clone(),
                 reason: "its device was taken out".into(),
             });
         }
-        visit(&[0xff; 64]);
-        Ok(1)
+        frames.push(vec![0xff; 64]);
+        Ok(())
     }
 
     fn may_close_elsewhere(&self) -> bool {

@@ -11,7 +11,7 @@ use covalent_api::{
 };
 use covalent_pipe::SharedBytes;
 
-use super::{Port, PortCounters, PortError, PortInfo, SteerChange, Tally, TxRefusal};
+use super::{Burst, Port, PortCounters, PortError, PortInfo, SteerChange, Tally, TxRefusal};
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl Port for AbsentPort {
         &self.info
     }
 
-    fn rx_burst(&mut self, _max: usize, _visit: &mut dyn FnMut(&[u8])) -> Result<usize, PortError> {
+    fn rx_burst<'a>(&'a mut self, _: usize, _: &mut Burst<'a>) -> Result<usize, PortError> {
         Ok(0)
     }
 

@@ -19,7 +19,10 @@ use covalent_api::{
 use covalent_pipe::SharedBytes;
 use fastrand::Rng;
 
-use super::{Port, PortCounters, PortError, PortInfo, SteerChange, Tally, TxRefusal};
+use super::{
+    BURST_FRAMES, Burst, Port, PortCounters, PortError, PortInfo, SteerChange, Tally, TxRefusal,
+    burst::{Copies, Unused},
+};
 
 /// Keeps the choices of the two directions apart.
 const TX_SEED: u64 = 1 << 32;
@@ -29,6 +32,10 @@ pub struct FaultyPort {
     inner: Box<dyn Port>,
     rx: Damage,
     tx: Damage,
+    /// Where frames of a burst are damaged.
+    rx_copies: Copies,
+    /// Where a frame to send is damaged.
+    tx_copy: Copies,
     /// A copy of the frame to send, which may be sent twice while its application changes the
     /// original.
     frame: Box<[u8]>,
@@ -39,8 +46,6 @@ pub struct FaultyPort {
 struct Damage {
     rates: FaultRates,
     random: Rng,
-    /// Where a frame is damaged: as long as the longest frame.
-    scratch: Box<[u8]>,
     deeds: Deeds,
 }
 
@@ -70,8 +75,10 @@ impl FaultyPort {
         let frame_bytes_max = inner.info().frame_bytes_max as usize;
         let seed = u64::from(faults.seed);
         Self {
-            rx: Damage::new(faults.rx, seed, frame_bytes_max),
-            tx: Damage::new(faults.tx, seed | TX_SEED, frame_bytes_max),
+            rx: Damage::new(faults.rx, seed),
+            tx: Damage::new(faults.tx, seed | TX_SEED),
+            rx_copies: Copies::of_frames(BURST_FRAMES, frame_bytes_max),
+            tx_copy: Copies::of_frames(1, frame_bytes_max),
             inner,
             frame: vec![0; frame_bytes_max].into_boxed_slice(),
             tally: Tally::default(),
@@ -96,18 +103,17 @@ impl FaultyPort {
 }
 
 impl Damage {
-    fn new(rates: FaultRates, seed: u64, frame_bytes_max: usize) -> Self {
+    fn new(rates: FaultRates, seed: u64) -> Self {
         Self {
             rates,
             random: Rng::with_seed(seed),
-            scratch: vec![0; frame_bytes_max].into_boxed_slice(),
             deeds: Deeds::default(),
         }
     }
 
-    /// Decides the outcome of one frame and applies it. Only the caller can send a frame twice, so
-    /// the caller does so and counts it.
-    fn decide<'a>(&'a mut self, frame: &'a [u8]) -> FrameOutcome<'a> {
+    /// Decides the outcome of one frame and applies it, in memory of `unused`. Only the caller can
+    /// send a frame twice, so the caller does so and counts it.
+    fn decide<'a>(&mut self, frame: &'a [u8], unused: &mut Unused<'a>) -> FrameOutcome<'a> {
         if self.rates.blackhole {
             self.deeds.blackholed += 1;
             return FrameOutcome::Lost;
@@ -118,7 +124,11 @@ impl Damage {
         }
         let corrupt = self.hits(self.rates.corrupt_per_100k);
         let twice = self.hits(self.rates.duplicate_per_100k);
-        let bytes = if corrupt { self.corrupt(frame) } else { frame };
+        let bytes = if corrupt {
+            self.corrupt(frame, unused)
+        } else {
+            frame
+        };
         FrameOutcome::Passes { bytes, twice }
     }
 
@@ -126,13 +136,12 @@ impl Damage {
         per_100k > 0 && self.random.u32(0..FAULT_RATE_FRAMES) < per_100k
     }
 
-    /// Returns the frame with one bit flipped. A frame longer than the port's maximum is returned
-    /// unchanged.
-    fn corrupt<'a>(&'a mut self, frame: &'a [u8]) -> &'a [u8] {
-        let Some(copy) = self.scratch.get_mut(..frame.len()) else {
+    /// Returns a copy of the frame with one bit flipped. A frame for which no memory is left, being
+    /// longer than the port's maximum, is returned unchanged.
+    fn corrupt<'a>(&mut self, frame: &'a [u8], unused: &mut Unused<'a>) -> &'a [u8] {
+        let Some(copy) = unused.copy(frame.into()) else {
             return frame;
         };
-        copy.copy_from_slice(frame);
         let Some(byte) = self.random.choice(copy.iter_mut()) else {
             return frame;
         };
@@ -183,32 +192,44 @@ impl Port for FaultyPort {
         self.inner.info()
     }
 
-    fn rx_burst(&mut self, max: usize, visit: &mut dyn FnMut(&[u8])) -> Result<usize, PortError> {
+    fn rx_burst<'a>(&'a mut self, max: usize, into: &mut Burst<'a>) -> Result<usize, PortError> {
         let Self {
-            inner, rx, tally, ..
+            inner,
+            rx,
+            rx_copies,
+            tally,
+            ..
         } = self;
-        // Reserve slots for copies: at most `max` frames may be shown. A burst of one frame has no
-        // slot for a copy.
+        let max = max.min(BURST_FRAMES);
+        // Reserve slots for copies: at most `max` frames may pass. A burst of one frame has no slot
+        // for a copy.
         let most = match rx.rates.duplicate_per_100k {
             0 => max,
             _ => max.div_ceil(2),
         };
-        let (mut shown, mut to_come) = (0, most);
-        inner.rx_burst(most, &mut |frame| {
+        let mut came = Burst::new();
+        inner.rx_burst(most, &mut came)?;
+        let (mut passed, mut to_come) = (0, most);
+        let mut unused = rx_copies.begin();
+        for &frame in came.frames() {
             to_come -= 1;
-            let room = max - shown - to_come;
-            let FrameOutcome::Passes { bytes, twice } = rx.decide(frame) else {
-                return;
+            let room = max - passed - to_come;
+            let FrameOutcome::Passes { bytes, twice } = rx.decide(frame, &mut unused) else {
+                continue;
             };
             let times = if twice { room.min(2) } else { 1 };
             for _ in 0..times {
                 tally.received(bytes.len());
-                visit(bytes);
+                into.push(bytes);
             }
-            shown += times;
+            passed += times;
             rx.deeds.duplicated += times as u64 - 1;
-        })?;
-        Ok(shown)
+        }
+        Ok(passed)
+    }
+
+    fn release(&mut self) {
+        self.inner.release();
     }
 
     fn tx_shared(&mut self, shared: SharedBytes<'_>) -> Result<(), TxRefusal> {
@@ -218,6 +239,7 @@ impl Port for FaultyPort {
         let Self {
             inner,
             tx,
+            tx_copy,
             frame,
             tally,
             ..
@@ -225,7 +247,7 @@ impl Port for FaultyPort {
         // Longer frames were refused before.
         let frame = &mut frame[..shared.len()];
         shared.copy_to(frame);
-        if let FrameOutcome::Passes { bytes, twice } = tx.decide(frame) {
+        if let FrameOutcome::Passes { bytes, twice } = tx.decide(frame, &mut tx_copy.begin()) {
             inner.tx(bytes).map_err(|refusal| tally.refused(refusal))?;
             // A ring with one free slot sends the frame once.
             let copied = twice && inner.tx(bytes).is_ok();

@@ -10,7 +10,10 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use covalent_api::{config::lane_cable_name, status::PortMode};
 use covalent_pipe::{QUANTUM_BYTES, SharedBytes, cable::CableEnd};
 
-use super::{Port, PortCounters, PortError, PortInfo, SteerChange, Tally, TxRefusal, mac};
+use super::{
+    BURST_FRAMES, Burst, Port, PortCounters, PortError, PortInfo, SteerChange, Tally, TxRefusal,
+    burst::Copies, mac,
+};
 
 /// Longest frame in bytes: that of an Ethernet with the usual MTU of 1500.
 const FRAME_BYTES_MAX: usize = 1514;
@@ -26,7 +29,7 @@ pub const RING_SLOTS: u32 = 320;
 pub struct LaneCablePort {
     info: PortInfo,
     end: CableEnd,
-    frame: Box<[u8; FRAME_BYTES_MAX]>,
+    copies: Copies,
     enabled: bool,
     /// The carrier as last reported to the lane.
     carrier: bool,
@@ -79,7 +82,7 @@ impl LaneCablePort {
                 },
             },
             end,
-            frame: Box::new([0; FRAME_BYTES_MAX]),
+            copies: Copies::of_frames(BURST_FRAMES, FRAME_BYTES_MAX),
             enabled: true,
             carrier: false,
             tally: Tally::default(),
@@ -98,11 +101,15 @@ impl Port for LaneCablePort {
         &self.info
     }
 
-    fn rx_burst(&mut self, max: usize, visit: &mut dyn FnMut(&[u8])) -> Result<usize, PortError> {
+    fn rx_burst<'a>(&'a mut self, max: usize, into: &mut Burst<'a>) -> Result<usize, PortError> {
         self.update_carrier();
-        let mut shown = 0;
-        for _ in 0..max {
-            let shared = match self.end.peek() {
+        let Self {
+            end, copies, tally, ..
+        } = self;
+        let mut unused = copies.begin();
+        let mut received = 0;
+        for _ in 0..max.min(BURST_FRAMES) {
+            let shared = match end.peek() {
                 Ok(Some(shared)) => shared,
                 Ok(None) => break,
                 Err(_) => {
@@ -110,25 +117,24 @@ impl Port for LaneCablePort {
                     // notifies both ends.
                     self.violations += u64::from(self.enabled);
                     self.enabled = false;
-                    self.end.set_enabled(false);
+                    end.set_enabled(false);
                     self.carrier = false;
                     break;
                 }
             };
             // The other end sends none that is longer.
-            let room = self.frame.get_mut(..shared.len());
-            if let Some(frame) = room.filter(|_| self.carrier) {
-                shared.copy_to(frame);
-                self.tally.received(frame.len());
-                visit(frame);
-                shown += 1;
+            let fits = self.carrier && shared.len() <= FRAME_BYTES_MAX;
+            if let Some(frame) = fits.then(|| unused.copy(shared)).flatten() {
+                tally.received(frame.len());
+                into.push(frame);
+                received += 1;
             } else {
                 self.dropped_down += 1;
             }
-            self.end.advance();
+            end.advance();
         }
-        self.end.release();
-        Ok(shown)
+        end.release();
+        Ok(received)
     }
 
     fn tx_shared(&mut self, frame: SharedBytes<'_>) -> Result<(), TxRefusal> {

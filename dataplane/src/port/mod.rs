@@ -11,11 +11,14 @@
 //! - any of these behind deliberate damage ([`faulty`])
 //! - a placeholder port for one whose device is gone ([`absent`])
 //!
+//! Frames arrive as a [`Burst`]: an array of fixed size that borrows the port.
+//!
 //! On the path of a packet no code here takes a lock, allocates, logs or makes a system call. The
 //! doorbell in [`Port::flush`] is the one exception, once per burst.
 
 pub mod absent;
 pub mod af_xdp;
+mod burst;
 pub mod cable;
 mod counters;
 pub mod dpdk;
@@ -38,6 +41,7 @@ use covalent_api::{
 use covalent_pipe::SharedBytes;
 
 pub use self::{
+    burst::{BURST_FRAMES, Burst},
     counters::{PortCounters, Tally},
     error::{PortError, TxRefusal},
     memory::LaneMemory,
@@ -72,17 +76,21 @@ pub trait Port: Send {
     /// The properties of this port.
     fn info(&self) -> &PortInfo;
 
-    /// Receives up to `max` frames and shows each to `visit`, oldest first. Returns the number of
-    /// frames. 0 means that none are waiting.
+    /// Receives up to `max` frames, at most [`BURST_FRAMES`], into the empty burst `into`. Returns
+    /// their number. Fewer than `max` mean that no more are waiting, or that some were dropped.
     ///
-    /// A frame is borrowed from the port's memory during the visit only. The memory is returned to
-    /// the port before this function returns. The bytes next to a frame are unspecified: a device
-    /// with multi-packet receive may show frames that are adjacent in one large buffer.
+    /// The frames lie in the port's memory, which returns to the device at [`Port::release`], at
+    /// the latest at the next burst. The bytes next to a frame are unspecified: a device with
+    /// multi-packet receive may return frames that are adjacent in one large buffer.
     ///
     /// # Errors
-    /// [`PortError::Gone`] if no frame will ever arrive again. A port that is merely down receives
-    /// nothing and reports this in [`Port::carrier`].
-    fn rx_burst(&mut self, max: usize, visit: &mut dyn FnMut(&[u8])) -> Result<usize, PortError>;
+    /// [`PortError::Gone`] if no frame will ever arrive again, without a frame. A port that is
+    /// merely down receives nothing and reports this in [`Port::carrier`].
+    fn rx_burst<'a>(&'a mut self, max: usize, into: &mut Burst<'a>) -> Result<usize, PortError>;
+
+    /// Returns the memory of the last burst to the device. Does nothing on a port whose frames are
+    /// copies.
+    fn release(&mut self) {}
 
     /// Copies `frame` into the port's memory, exactly once: the application may change it
     /// meanwhile. The frame leaves at the next [`Port::flush`] at the latest.

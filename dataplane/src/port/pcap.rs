@@ -21,8 +21,8 @@ use pcap_file::{
 };
 
 use super::{
-    ETHERNET_HEADER_BYTES, Port, PortCounters, PortError, PortInfo, SteerChange, Tally, TxRefusal,
-    mac,
+    BURST_FRAMES, Burst, ETHERNET_HEADER_BYTES, Port, PortCounters, PortError, PortInfo,
+    SteerChange, Tally, TxRefusal, burst::Copies, mac,
 };
 
 /// Longest frame: tcpdump's default snapshot length for years, which every reader accepts.
@@ -41,6 +41,7 @@ pub struct PcapPort {
     info: PortInfo,
     input: Option<PcapReader<File>>,
     output: Option<Output>,
+    copies: Copies,
     enabled: bool,
     tally: Tally,
     dropped_too_long: u64,
@@ -90,6 +91,7 @@ impl PcapPort {
             },
             input: reader,
             output,
+            copies: Copies::of_frames(BURST_FRAMES, FRAME_BYTES_MAX),
             enabled: true,
             tally: Tally::default(),
             dropped_too_long: 0,
@@ -104,16 +106,17 @@ impl Port for PcapPort {
         &self.info
     }
 
-    fn rx_burst(&mut self, max: usize, visit: &mut dyn FnMut(&[u8])) -> Result<usize, PortError> {
+    fn rx_burst<'a>(&'a mut self, max: usize, into: &mut Burst<'a>) -> Result<usize, PortError> {
         if !self.enabled {
             return Ok(0);
         }
-        let Some(reader) = &mut self.input else {
-            return Ok(0);
-        };
-        let mut shown = 0;
-        for _ in 0..max {
-            let frame = match reader.next_raw_packet() {
+        let mut unused = self.copies.begin();
+        let mut received = 0;
+        for _ in 0..max.min(BURST_FRAMES) {
+            let Some(reader) = &mut self.input else {
+                break;
+            };
+            let packet = match reader.next_raw_packet() {
                 Some(Ok(packet)) => packet,
                 Some(Err(_)) => {
                     // The next packet after a broken packet header cannot be located.
@@ -126,17 +129,20 @@ impl Port for PcapPort {
                     break;
                 }
             };
-            match frame.data.len() {
+            match packet.data.len() {
                 0..ETHERNET_HEADER_BYTES => self.dropped_too_short += 1,
                 len @ ETHERNET_HEADER_BYTES..=FRAME_BYTES_MAX => {
-                    self.tally.received(len);
-                    visit(&frame.data);
-                    shown += 1;
+                    // The reader has one packet at a time.
+                    if let Some(frame) = unused.copy((&*packet.data).into()) {
+                        self.tally.received(len);
+                        into.push(frame);
+                        received += 1;
+                    }
                 }
                 _ => self.dropped_too_long += 1,
             }
         }
-        Ok(shown)
+        Ok(received)
     }
 
     fn tx_shared(&mut self, frame: SharedBytes<'_>) -> Result<(), TxRefusal> {

@@ -79,9 +79,7 @@ fn forwarded_frames_arrive_whole_and_in_order() {
     for _ in 0..200 {
         chain.send(&frames);
         let Chain { entry, exit, .. } = &mut chain;
-        entry
-            .rx_burst(64, &mut |frame| exit.tx(frame).unwrap())
-            .unwrap();
+        entry.receive(64, |frame| exit.tx(frame).unwrap()).unwrap();
         assert!(chain.arrived(frames.len()) == frames);
     }
     let counters = chain.entry.counters();
@@ -100,7 +98,7 @@ fn a_frame_may_be_forwarded_twice_and_read_after_a_flush() {
     let Chain { entry, exit, .. } = &mut chain;
     let mut seen = Vec::new();
     entry
-        .rx_burst(64, &mut |frame| {
+        .receive(64, |frame| {
             exit.tx(frame).unwrap();
             exit.flush().unwrap();
             exit.tx(frame).unwrap();
@@ -124,7 +122,7 @@ fn a_part_of_a_frame_is_copied() {
     chain.send(&frames);
     let Chain { entry, exit, .. } = &mut chain;
     entry
-        .rx_burst(64, &mut |frame| exit.tx(&frame[..60]).unwrap())
+        .receive(64, |frame| exit.tx(&frame[..60]).unwrap())
         .unwrap();
     let parts: Vec<_> = frames.iter().map(|frame| frame[..60].to_vec()).collect();
     assert!(chain.arrived(frames.len()) == parts);
@@ -140,11 +138,11 @@ fn a_port_that_receives_while_another_shows_disturbs_nothing() {
     let Chain { entry, exit, .. } = &mut chain;
     let mut inner = Vec::new();
     entry
-        .rx_burst(64, &mut |frame| {
+        .receive(64, |frame| {
             exit.tx(frame).unwrap();
             other
                 .entry
-                .rx_burst(1, &mut |within| {
+                .receive(1, |within| {
                     inner.push(within.to_vec());
                     exit.flush().unwrap();
                     assert_eq!(frame.len(), within.len());

@@ -130,6 +130,11 @@ fn work_forbids_sleep() {
 }
 
 #[test]
+fn a_burst_stays_until_the_next() {
+    on_memif(suite::a_burst_stays_until_the_next);
+}
+
+#[test]
 fn each_end_may_close_and_reopen() {
     let place = Place::new();
     let frames: Vec<_> = (0..500).map(|number| frame(number, 64)).collect();
@@ -167,7 +172,7 @@ fn a_peer_that_closes_during_bursts_is_an_event() {
                 let mut frames = 0;
                 let one = frame(1, 64);
                 while left.load(Ordering::Relaxed) > 0 {
-                    frames += remaining.rx_burst(32, &mut |_| {}).unwrap();
+                    frames += remaining.receive(32, |_| {}).unwrap();
                     while remaining.tx(&one).is_ok() {}
                     let _ = remaining.flush();
                 }
@@ -181,7 +186,7 @@ fn a_peer_that_closes_during_bursts_is_an_event() {
                     until("the peer's frames arrive", || {
                         while leaves.tx(&one).is_ok() {}
                         let _ = leaves.flush();
-                        leaves.rx_burst(32, &mut |_| {}).unwrap() > 0
+                        leaves.receive(32, |_| {}).unwrap() > 0
                     });
                 }
                 left.fetch_sub(1, Ordering::Relaxed);
@@ -199,8 +204,8 @@ fn an_answering_end_stays_disabled_and_may_then_close() {
         // Longer than its peer waits before it calls again.
         let end = Instant::now() + Duration::from_secs(2);
         while Instant::now() < end {
-            pair.near.rx_burst(32, &mut |_| {}).unwrap();
-            pair.far.rx_burst(32, &mut |_| {}).unwrap();
+            pair.near.receive(32, |_| {}).unwrap();
+            pair.far.receive(32, |_| {}).unwrap();
             assert!(!pair.far.carrier());
         }
         wait_for(&mut *pair.near, false);

@@ -74,3 +74,8 @@ fn no_wake_up_is_lost() {
 fn work_forbids_sleep() {
     on_ring(suite::work_forbids_sleep);
 }
+
+#[test]
+fn a_burst_stays_until_the_next() {
+    on_ring(suite::a_burst_stays_until_the_next);
+}

@@ -41,14 +41,11 @@ fn check_removed_interface_is_gone(device: [&str; 2]) {
     on_veth(device, |pair| {
         pair.near.set_carrier(false);
         pair.near
-            .rx_burst(32, &mut |_| {})
+            .receive(32, |_| {})
             .expect("the interface is there");
         ip(&["link", "del", "near0"]);
         until("the interface is missed", || {
-            matches!(
-                pair.near.rx_burst(32, &mut |_| {}),
-                Err(PortError::Gone { .. })
-            )
+            matches!(pair.near.receive(32, |_| {}), Err(PortError::Gone { .. }))
         });
         assert_eq!(pair.near.tx(&frame(1, 64)), Err(TxRefusal::Down));
         assert!(matches!(pair.near.flush(), Err(PortError::Gone { .. })));
@@ -115,6 +112,11 @@ macro_rules! on_a_driver {
             #[test]
             fn work_forbids_sleep() {
                 on_veth(DEVICE, suite::work_forbids_sleep);
+            }
+
+            #[test]
+            fn a_burst_stays_until_the_next() {
+                on_veth(DEVICE, suite::a_burst_stays_until_the_next);
             }
         }
     };

@@ -152,6 +152,7 @@ fn link_frames_keep_the_guarantees_of_every_port() {
         suite::order_and_bytes(&mut pair, 20_000);
         suite::every_size(&mut pair);
         suite::work_forbids_sleep(&mut pair);
+        suite::a_burst_stays_until_the_next(&mut pair);
         suite::no_lost_wake_up(pair, 2_000);
     });
     with_links(1, |mut pair| suite::nothing_leaks(&mut pair, 200_000));
@@ -264,6 +265,11 @@ fn no_wake_up_is_lost() {
 #[test]
 fn work_forbids_sleep() {
     on_veth(2, suite::work_forbids_sleep);
+}
+
+#[test]
+fn a_burst_stays_until_the_next() {
+    on_veth(2, suite::a_burst_stays_until_the_next);
 }
 
 #[test]

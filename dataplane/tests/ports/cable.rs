@@ -137,11 +137,16 @@ fn work_forbids_sleep() {
     on_cable(suite::work_forbids_sleep);
 }
 
+#[test]
+fn a_burst_stays_until_the_next() {
+    on_cable(suite::a_burst_stays_until_the_next);
+}
+
 /// The peer reads the first frames of a burst while the rest of it is written.
 #[test]
 fn long_frames_are_shown_before_the_burst_ends_and_short_ones_with_it() {
     on_cable(|pair| {
-        let seen = |far: &mut dyn Port| far.rx_burst(64, &mut |_| {}).unwrap();
+        let seen = |far: &mut dyn Port| far.receive(64, |_| {}).unwrap();
         for number in 0..10 {
             pair.near.tx(&frame(number, 64)).unwrap();
         }
@@ -311,8 +316,7 @@ fn a_peer_with_false_shared_words_loses_the_cable() {
     wait_for(&mut *near, true);
     nix::sys::uio::pwrite(&words, &u64::MAX.to_le_bytes(), TAIL).unwrap();
     until("the lie is noticed", || {
-        near.rx_burst(8, &mut |_| panic!("there is no frame"))
-            .unwrap();
+        near.receive(8, |_| panic!("there is no frame")).unwrap();
         !near.carrier()
     });
     let counters = near.counters();

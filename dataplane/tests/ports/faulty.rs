@@ -172,6 +172,11 @@ fn work_forbids_sleep() {
 }
 
 #[test]
+fn a_burst_stays_until_the_next() {
+    idle(suite::a_burst_stays_until_the_next);
+}
+
+#[test]
 fn a_port_that_loses_every_frame_still_refuses_unsendable_ones() {
     let mut pair = Place::new().damaged_pair(tx(BLACKHOLE), None);
     let max = pair.near.info().frame_bytes_max as usize;

@@ -72,6 +72,11 @@ fn work_forbids_sleep() {
 }
 
 #[test]
+fn a_burst_stays_until_the_next() {
+    suite::a_burst_stays_until_the_next(&mut pair());
+}
+
+#[test]
 fn an_end_whose_peer_lane_has_stopped_is_down_and_sleeps() {
     let LivePair { mut near, far } = pair();
     near.tx(&frame(1, 64)).unwrap();

@@ -32,7 +32,7 @@ impl LivePair {
     pub fn wait_for_carrier(&mut self) {
         until("both ends have a carrier", || {
             for port in [&mut self.near, &mut self.far] {
-                port.rx_burst(1, &mut |frame| {
+                port.receive(1, |frame| {
                     panic!("an unexpected frame of {} bytes arrived", frame.len())
                 })
                 .unwrap();
@@ -79,7 +79,7 @@ impl FramePath for LivePair {
 
 /// Receives once into `arrived`.
 pub fn collect(port: &mut dyn Port, max: usize, arrived: &mut Vec<Vec<u8>>) -> usize {
-    port.rx_burst(max, &mut |frame| arrived.push(frame.to_vec()))
+    port.receive(max, |frame| arrived.push(frame.to_vec()))
         .unwrap()
 }
 

@@ -7,7 +7,7 @@ use std::{
     time::Instant,
 };
 
-use covalent_dataplane::port::{Port, PortCounters, TxRefusal};
+use covalent_dataplane::port::{BURST_FRAMES, Burst, Port, PortCounters, TxRefusal};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::{
@@ -167,7 +167,7 @@ pub fn nothing_leaks(pair: &mut LivePair, count: u64) {
         let mut exact = true;
         let seen = pair
             .far
-            .rx_burst(WINDOW, &mut |got| exact &= got == wanted)
+            .receive(WINDOW, |got| exact &= got == wanted)
             .unwrap();
         assert!(exact, "a frame changed after {arrived}");
         arrived += seen as u64;
@@ -321,9 +321,7 @@ fn sleep_until_frame(port: &mut dyn Port, failed: &AtomicBool) -> Option<Vec<u8>
     let mut got = None;
     let arrived = sleep_while(port, |port| {
         let _ = port.flush();
-        port.rx_burst(1, &mut |frame| got = Some(frame.to_vec()))
-            .unwrap()
-            == 0
+        port.receive(1, |frame| got = Some(frame.to_vec())).unwrap() == 0
             && !failed.load(Ordering::Relaxed)
     });
     if !arrived {
@@ -372,6 +370,33 @@ pub fn work_forbids_sleep(pair: &mut LivePair) {
         collect(&mut *pair.far, 8, &mut arrived) > 0
     });
     assert!(arrived == [frame(1, 64)]);
+}
+
+/// The frames of a burst stay as they are while others arrive. A burst that is not released ends
+/// at the next one, and leaks nothing.
+pub fn a_burst_stays_until_the_next(pair: &mut LivePair) {
+    const COUNT: u64 = 5_000;
+    let LivePair { near, far } = pair;
+    let (mut sent, mut arrived) = (0, 0);
+    let mut last_news = Instant::now();
+    while arrived < COUNT {
+        let mut burst = Burst::new();
+        let count = far.rx_burst(BURST_FRAMES, &mut burst).unwrap();
+        assert_eq!(burst.frames().len(), count);
+        while sent < COUNT && sent - arrived < WINDOW as u64 && near.tx(&frame(sent, 64)).is_ok() {
+            sent += 1;
+            last_news = Instant::now();
+        }
+        near.flush().unwrap();
+        for got in burst.frames() {
+            assert!(*got == frame(arrived, 64), "frame {arrived} changed");
+            arrived += 1;
+        }
+        assert!(
+            last_news.elapsed() < PATIENCE,
+            "{sent} sent, {arrived} arrived, then nothing"
+        );
+    }
 }
 
 /// A port without a carrier refuses every frame under its proper cause, counts it, and has no

@@ -36,16 +36,11 @@ struct Below {
 struct Noting(Arc<Mutex<Below>>);
 
 impl Part for Noting {
-    fn burst(
-        &mut self,
-        _: &PortInfo,
-        _: usize,
-        _: &mut dyn FnMut(&[u8]),
-    ) -> Result<usize, PortError> {
+    fn burst(&mut self, _: &PortInfo, _: usize, _: &mut Vec<Vec<u8>>) -> Result<(), PortError> {
         let mut below = locked(&self.0);
         below.most_changes = below.most_changes.max(below.changes);
         below.changes = 0;
-        Ok(0)
+        Ok(())
     }
 
     fn steer(&mut self, info: &PortInfo, change: &SteerChange) -> Result<(), PortError> {

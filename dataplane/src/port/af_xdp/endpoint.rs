@@ -1,10 +1,9 @@
-//! One AF_XDP socket of a queue: its receive ring and its transmit ring, and the chunks that it
-//! sends from.
+//! The sending half of an AF_XDP socket: its transmit ring, and the chunks that it sends from.
 //!
 //! ```text
-//!   rx ring ─► lane          spare ──► staged ──► tx ring ──► kernel
-//!                              ▲                                 │
-//!                              └── completion ring of the queue ◄┘
+//!   spare ──► staged ──► tx ring ──► kernel
+//!     ▲                                 │
+//!     └── completion ring of the queue ◄┘
 //! ```
 //! A send chunk is in exactly one of these places. Chunks in the kernel are counted: `spare +
 //! staged + in_kernel` is constant, so every leak is visible.
@@ -22,7 +21,7 @@ use nix::{
     sys::socket::{MsgFlags, send},
 };
 use xsk_rs::{
-    RxQueue, TxQueue,
+    TxQueue,
     socket::XdpStatistics,
     umem::{Umem, frame::FrameDesc},
 };
@@ -50,7 +49,6 @@ pub(super) enum Doorbell {
 /// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct Endpoint {
-    rx: RxQueue,
     tx: TxQueue,
     tx_ring_slots: u32,
     spare: Vec<FrameDesc>,
@@ -59,19 +57,18 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Takes the rings of a newly bound socket. The socket sends from `tx_chunks` of the queue's
-    /// own memory, at most `tx_ring_slots` of them, and up to `burst` at one doorbell.
+    /// Takes the transmit ring of a newly bound socket. The socket sends from `tx_chunks` of the
+    /// queue's own memory, at most `tx_ring_slots` of them, and up to `burst` at one doorbell.
     ///
     /// # Errors
     /// The kernel's error.
     pub(super) fn new(
-        (tx, rx): (TxQueue, RxQueue),
+        tx: TxQueue,
         tx_ring_slots: u32,
         tx_chunks: Vec<FrameDesc>,
         burst: u32,
     ) -> io::Result<Self> {
         let endpoint = Self {
-            rx,
             tx,
             tx_ring_slots,
             staged: Vec::with_capacity(tx_chunks.len()),
@@ -86,22 +83,6 @@ impl Endpoint {
             raise_tx_budget(endpoint.raw_fd(), budget);
         }
         Ok(endpoint)
-    }
-
-    /// Takes frames from the receive ring: as many as `into` has places, if there are so many.
-    pub(super) fn consume(&mut self, into: &mut [FrameDesc]) -> usize {
-        // SAFETY: the receive ring names only chunks of the UMEM to which the socket was bound.
-        unsafe { self.rx.consume(into) }
-    }
-
-    /// Whether received frames are waiting.
-    pub(super) fn has_received(&mut self) -> bool {
-        self.rx.nb_avail_exact() > 0
-    }
-
-    /// The receive ring's socket, to wake the driver through.
-    pub(super) fn receiver(&mut self) -> &mut RxQueue {
-        &mut self.rx
     }
 
     /// Copies `frame`, to be sent by the next [`Endpoint::ring`]. It must fit a chunk of `umem`,
@@ -188,12 +169,12 @@ impl Endpoint {
 
     /// The kernel's own counts for this socket.
     pub(super) fn statistics(&self) -> io::Result<XdpStatistics> {
-        self.rx.fd().xdp_statistics()
+        self.tx.fd().xdp_statistics()
     }
 
     /// The socket's descriptor, to poll.
     pub(super) fn raw_fd(&self) -> RawFd {
-        self.rx.fd().as_raw_fd()
+        self.tx.fd().as_raw_fd()
     }
 
     /// The socket, to put into the XDP program's map.

@@ -8,7 +8,17 @@
 //!   lane ─► tx rings of queue 0 ─► driver ─► wire
 //! ```
 //! Each receive queue of a port with a link has two sockets (`queue.rs` explains why), else one.
-//! The lane polls them all. Frames are sent on queue 0 only, so they leave in order whatever the
+//! The lane polls them all.
+//!
+//! ```text
+//!   fill ring ──► kernel ──► rx rings: link, applications ──► burst ──┐
+//!     ▲                                                               │
+//!     └───────────────────────── release ─────────────────────────────┘
+//! ```
+//! A chunk to receive into is in exactly one of these places. It leaves the burst only in
+//! [`Port::release`], when the lane has copied its frame.
+//!
+//! Frames are sent on queue 0 only, so they leave in order whatever the
 //! number of queues: link frames and other frames each among themselves. The program and its maps
 //! belong to this process: they vanish with it, however it ends.
 //!
@@ -18,38 +28,35 @@
 //! Source: the kernel's `Documentation/networking/af_xdp.rst`.
 
 mod choices;
+mod counts;
 mod endpoint;
 pub(super) mod interface;
+mod open;
 pub(super) mod preflight;
 mod queue;
 mod rules;
 pub(super) mod umem;
 
-use std::{cell::Cell, os::fd::RawFd};
+use std::{cell::Cell, io, os::fd::RawFd};
 
-use covalent_api::{
-    agreement::PortFacts,
-    auto::Wishes,
-    config::{CHUNK_FRAME_BYTES, CopyMode, DataplaneConfig, LinkConfig, XdpMode},
-    status::PortMode,
+use arrayvec::ArrayVec;
+use covalent_api::{agreement::PortFacts, auto::Wishes};
+use covalent_ebpf::Steering;
+use covalent_pipe::SharedBytes;
+use xsk_rs::{
+    FillQueue, RxQueue,
+    umem::{Umem, frame::FrameDesc},
 };
 
-use covalent_ebpf::{AttachMode, EbpfError, EffectiveMode, Steering, attached_programs};
-use covalent_pipe::SharedBytes;
-
+pub(super) use self::open::check_openable;
 use self::{
+    counts::{KernelCounts, KernelDrops, ReportedCounts},
     endpoint::Doorbell,
-    interface::Interface,
-    queue::{Queue, QueueSpec, QueueStatistics, TrafficClass},
-    umem::{QueueMemory, QueuePlan},
+    queue::{Queue, TrafficClass},
 };
 use super::{
-    ETHERNET_HEADER_BYTES, LaneMemory, Port, PortCounters, PortError, PortInfo, SteerChange, Tally,
-    TxRefusal, mac, memory,
+    BURST_FRAMES, Burst, Port, PortCounters, PortError, PortInfo, SteerChange, Tally, TxRefusal,
 };
-
-// A queue that the configuration may name has a place in the program's table.
-const _: () = assert!(covalent_api::config::QUEUES_MAX == covalent_ebpf::QUEUES_MAX);
 
 /// The configuration of an AF_XDP port.
 #[derive(Debug, Clone, Copy)]
@@ -62,6 +69,9 @@ pub(super) struct Wanted<'a> {
     pub(super) link: bool,
 }
 
+/// Empty receive bursts per check whether the driver needs a wake-up for lack of chunks.
+const BURSTS_PER_WAKE_CHECK: u32 = 64;
+
 /// See the module's documentation.
 pub struct AfXdpPort {
     info: PortInfo,
@@ -69,6 +79,9 @@ pub struct AfXdpPort {
     // Declared before the queues, so that the program releases the sockets before they close.
     steering: Steering,
     queues: Vec<Queue>,
+    /// By queue.
+    receivers: Vec<Receiver>,
+    taken: Taken,
     /// Bursts so far. Each begins with another queue, so that a busy one does not starve the
     /// others.
     bursts: usize,
@@ -84,125 +97,154 @@ pub struct AfXdpPort {
     kernel: Cell<KernelCounts>,
 }
 
-impl AfXdpPort {
-    /// Opens sockets on the interface's queues and attaches the XDP program, in this order: check,
-    /// load, bind, fill, attach.
-    pub(super) fn open(
-        wanted: &Wanted<'_>,
-        dataplane: &DataplaneConfig,
-        link: &LinkConfig,
-        memory: &mut LaneMemory,
-    ) -> Result<Self, PortError> {
-        let port = wanted.port;
-        preflight::ring_slots(port, wanted.ring_slots)?;
-        preflight::capabilities(port)?;
-        let interface = preflight::interface(port, wanted.interface)?;
-        let queue_count = preflight::queues(port, &interface, wanted.wishes.queues)?;
-        preflight::tags(port, &interface);
-        preflight::mtu(port, &interface, wanted.link)?;
-        let choices = choices::choices(&interface, wanted.wishes);
-        choices::limits(port, &interface, wanted.wishes, &choices)?;
-        let copy = choices::bound_as(wanted.wishes.copy, &choices);
+/// The receiving half of a queue's sockets.
+#[derive(Debug)]
+struct Receiver {
+    umem: Umem,
+    fill: FillQueue,
+    /// The ring of link frames, on a port with a link.
+    link: Option<RxQueue>,
+    others: RxQueue,
+    /// Consecutive bursts without a frame of an application.
+    fruitless: u32,
+}
 
-        let steering_failed = |source: EbpfError| PortError::Steering {
-            port: port.to_owned(),
-            source: Box::new(source),
-        };
-        let others = attached_programs(interface.index).map_err(steering_failed)?;
-        if let Some(owner) = others.into_iter().next() {
-            // The kernel would refuse too, but only after sockets were bound.
-            return Err(steering_failed(EbpfError::Busy {
-                interface: interface.name,
-                owner: Some(owner),
-            }));
-        }
-        let mut steering = Steering::load().map_err(steering_failed)?;
-        if wanted.link {
-            steering
-                .set_link_ethertype(link.ethertype)
-                .map_err(steering_failed)?;
-        }
+/// The chunks of a burst, oldest frame first.
+#[derive(Debug)]
+struct Taken {
+    descs: Box<[FrameDesc; BURST_FRAMES]>,
+    /// Chunks side by side of one queue: the queue, and the end of its run.
+    runs: ArrayVec<(usize, usize), BURST_FRAMES>,
+}
 
-        memory.check_limit(port)?;
-        let chunk_bytes = choices.chunk_bytes.value;
-        let plans = QueuePlan::of_port(queue_count, wanted.ring_slots, wanted.link, chunk_bytes);
-        let mut queues = Vec::with_capacity(queue_count as usize);
-        for (index, plan) in (0..).zip(plans) {
-            let packets = memory::of_queue(port, plan, dataplane.huge_pages)?;
-            let queue = open_queue(wanted, &interface, index, dataplane.burst, copy, packets)?;
-            steering
-                .set_socket(index, queue.fd())
-                .map_err(steering_failed)?;
-            if let Some(link) = queue.link_fd() {
-                steering
-                    .set_link_socket(index, link)
-                    .map_err(steering_failed)?;
-            }
-            queues.push(queue);
+impl Receiver {
+    /// Gives the kernel its first chunks, `receiving`. The rings are those of newly bound sockets
+    /// of `umem`.
+    ///
+    /// # Errors
+    /// There are more chunks than the fill ring takes.
+    fn new(
+        umem: Umem,
+        mut fill: FillQueue,
+        link: Option<RxQueue>,
+        others: RxQueue,
+        receiving: &[FrameDesc],
+    ) -> io::Result<Self> {
+        // SAFETY: the chunks belong to this queue's UMEM, and no other code knows them. The queue
+        // does not touch them again until a receive ring names them.
+        let accepted = unsafe { fill.produce(receiving) };
+        if accepted != receiving.len() {
+            return Err(io::ErrorKind::OutOfMemory.into());
         }
-        let mode = match wanted.wishes.xdp {
-            XdpMode::Auto => AttachMode::Auto,
-            XdpMode::Native => AttachMode::Native,
-            XdpMode::Generic => AttachMode::Generic,
-        };
-        let effective = steering
-            .attach(interface.index, &interface.name, mode)
-            .map_err(steering_failed)?;
-        choices::log_choices(
-            port,
-            &interface,
-            &choices,
-            effective,
-            steering.native_refusal(),
-            queues.iter().all(Queue::zero_copy),
-        );
-
         Ok(Self {
-            facts: PortFacts {
-                index: interface.index,
-                address: mac::text(interface.mac),
-                mtu_bytes: interface.mtu_bytes,
-                queues: queue_count,
-                all_queues: wanted.wishes.queues == 0,
-                program_id: steering.program_id(),
-            },
-            info: PortInfo {
-                name: port.to_owned(),
-                kind: "af_xdp",
-                interface: Some(interface.name),
-                mac: interface.mac,
-                frame_bytes_max: (interface.mtu_bytes + ETHERNET_HEADER_BYTES as u32)
-                    .min(CHUNK_FRAME_BYTES),
-                mode: PortMode {
-                    xdp: match effective {
-                        EffectiveMode::Native => "native",
-                        EffectiveMode::Generic => "generic",
-                    }
-                    .to_owned(),
-                    zero_copy: queues.iter().all(Queue::zero_copy),
-                    need_wakeup: true,
-                    page_bytes: queues
-                        .iter()
-                        .map(Queue::page_bytes)
-                        .min()
-                        .unwrap_or_default(),
-                    queues: queue_count,
-                },
-            },
-            steering,
-            queues,
-            bursts: 0,
-            link_type: wanted.link.then_some(link.ethertype),
-            enabled: true,
-            interface_carrier: interface.carrier,
-            gone: false,
-            tally: Tally::default(),
-            dropped_disabled: 0,
-            dropped_by_device: 0,
-            kernel: Cell::default(),
+            umem,
+            fill,
+            link,
+            others,
+            fruitless: 0,
         })
     }
 
+    /// Takes frames of one class: as many as `into` has places, if there are so many.
+    fn take(&mut self, class: TrafficClass, into: &mut [FrameDesc]) -> usize {
+        match class {
+            // SAFETY: the ring names only chunks of the UMEM to which the socket was bound.
+            TrafficClass::Link => self
+                .link
+                .as_mut()
+                .map_or(0, |ring| unsafe { ring.consume(into) }),
+            TrafficClass::Others => {
+                // SAFETY: as above.
+                let count = unsafe { self.others.consume(into) };
+                self.wake_starved_driver(count);
+                count
+            }
+        }
+    }
+
+    /// Returns chunks of this queue to the kernel.
+    fn give_back(&mut self, descs: &[FrameDesc]) {
+        // SAFETY: these chunks came from a receive ring of this queue. No reference to them is
+        // left, and the port forgets them.
+        let returned = unsafe { self.fill.produce(descs) };
+        debug_assert_eq!(
+            returned,
+            descs.len(),
+            "the fill ring has room for every chunk of its queue twice"
+        );
+        if self.fill.needs_wakeup() {
+            self.wake();
+        }
+    }
+
+    /// A driver in zero-copy mode may have run out of chunks just after it was last given some.
+    fn wake_starved_driver(&mut self, received: usize) {
+        if received > 0 {
+            self.fruitless = 0;
+            return;
+        }
+        self.fruitless = self.fruitless.wrapping_add(1);
+        if self.fruitless.is_multiple_of(BURSTS_PER_WAKE_CHECK) && self.fill.needs_wakeup() {
+            self.wake();
+        }
+    }
+
+    /// A driver that ran out of chunks sleeps until it is called.
+    fn wake(&mut self) {
+        // The result does not matter: nothing waits for it, and a failure shows at the next
+        // doorbell.
+        let _ = self.fill.wakeup(self.others.fd_mut(), 0);
+    }
+
+    /// Whether received frames are waiting.
+    fn has_received(&mut self) -> bool {
+        let rings = self.link.iter_mut().chain([&mut self.others]);
+        rings.map(RxQueue::nb_avail_exact).any(|frames| frames > 0)
+    }
+}
+
+impl Taken {
+    fn new() -> Self {
+        Self {
+            descs: Box::new([FrameDesc::default(); BURST_FRAMES]),
+            runs: ArrayVec::new(),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.runs.last().map_or(0, |&(_, end)| end)
+    }
+
+    /// Places for further chunks, up to `most` in all.
+    fn room(&mut self, most: usize) -> &mut [FrameDesc] {
+        let len = self.len();
+        self.descs.get_mut(len..most).unwrap_or_default()
+    }
+
+    /// The next `count` chunks are of queue `at`.
+    fn add(&mut self, at: usize, count: usize) {
+        if count > 0 {
+            // Each run has a chunk, so there are no more runs than places.
+            self.runs.push((at, self.len() + count));
+        }
+    }
+
+    /// The queues with their chunks, in order.
+    fn runs(&self) -> impl Iterator<Item = (usize, &[FrameDesc])> {
+        let mut start = 0;
+        self.runs.iter().map(move |&(at, end)| {
+            let run = &self.descs[start..end];
+            start = end;
+            (at, run)
+        })
+    }
+
+    fn clear(&mut self) {
+        self.runs.clear();
+    }
+}
+
+impl AfXdpPort {
     fn gone(&mut self) -> PortError {
         self.gone = true;
         PortError::Gone {
@@ -245,19 +287,6 @@ impl AfXdpPort {
     }
 }
 
-/// Runs the checks that are possible before a port is opened, and while another port has the
-/// interface.
-pub(super) fn check_openable(wanted: &Wanted<'_>) -> Result<(), PortError> {
-    let port = wanted.port;
-    preflight::ring_slots(port, wanted.ring_slots)?;
-    preflight::capabilities(port)?;
-    let interface = preflight::interface(port, wanted.interface)?;
-    preflight::queues(port, &interface, wanted.wishes.queues)?;
-    preflight::mtu(port, &interface, wanted.link)?;
-    let choices = choices::choices(&interface, wanted.wishes);
-    choices::limits(port, &interface, wanted.wishes, &choices)
-}
-
 fn has_type(frame: SharedBytes<'_>, ethertype: u16) -> bool {
     [frame.byte(12), frame.byte(13)] == ethertype.to_be_bytes().map(Some)
 }
@@ -266,32 +295,6 @@ fn has_type(frame: SharedBytes<'_>, ethertype: u16) -> bool {
 /// is a quarter, or one in every other burst of less than four.
 fn left_to_others(most: usize, burst: usize) -> usize {
     (most / 4).max(most.min(burst % 2))
-}
-
-fn open_queue(
-    wanted: &Wanted<'_>,
-    interface: &Interface,
-    index: u32,
-    burst: u32,
-    copy: CopyMode,
-    memory: QueueMemory,
-) -> Result<Queue, PortError> {
-    let spec = QueueSpec {
-        memory,
-        interface: &interface.name,
-        index,
-        burst: burst.max(1),
-        copy,
-    };
-    Queue::open(spec).map_err(|error| {
-        preflight::explain_bind(
-            wanted.port,
-            interface,
-            index,
-            wanted.wishes.copy == CopyMode::ZeroCopy,
-            error,
-        )
-    })
 }
 
 impl AfXdpPort {
@@ -323,38 +326,48 @@ impl Port for AfXdpPort {
         &self.info
     }
 
-    fn rx_burst(&mut self, max: usize, visit: &mut dyn FnMut(&[u8])) -> Result<usize, PortError> {
+    fn rx_burst<'a>(&'a mut self, max: usize, into: &mut Burst<'a>) -> Result<usize, PortError> {
+        self.release();
         let Self {
-            queues,
-            tally,
-            bursts,
-            enabled,
-            dropped_disabled,
-            ..
+            receivers, taken, ..
         } = self;
-        let mut show = |frame: &[u8]| {
-            if *enabled {
-                tally.received(frame.len());
-                visit(frame);
-            } else {
-                *dropped_disabled += 1;
-            }
-        };
-        *bursts = bursts.wrapping_add(1);
-        let mut seen = 0;
+        self.bursts = self.bursts.wrapping_add(1);
+        let max = max.min(BURST_FRAMES);
         for (class, most) in [
-            (TrafficClass::Link, max - left_to_others(max, *bursts)),
+            (TrafficClass::Link, max - left_to_others(max, self.bursts)),
             (TrafficClass::Others, max),
         ] {
-            for turn in 0..queues.len() {
-                let at = bursts.wrapping_add(turn) % queues.len();
-                seen += queues[at].receive(class, most - seen, &mut show);
-                if seen == most {
+            for turn in 0..receivers.len() {
+                let at = self.bursts.wrapping_add(turn) % receivers.len();
+                let count = receivers[at].take(class, taken.room(most));
+                taken.add(at, count);
+                if taken.len() == most {
                     break;
                 }
             }
         }
-        Ok(if *enabled { seen } else { 0 })
+        for (at, descs) in taken.runs() {
+            if !self.enabled {
+                self.dropped_disabled += descs.len() as u64;
+                continue;
+            }
+            for desc in descs {
+                // SAFETY: the kernel handed this chunk over through a receive ring of this queue,
+                // with a whole frame in it. It gets the chunk back in `release`, which
+                // cannot be called while the burst borrows the port.
+                let frame = unsafe { receivers[at].umem.data(desc) }.contents();
+                self.tally.received(frame.len());
+                into.push(frame);
+            }
+        }
+        Ok(into.frames().len())
+    }
+
+    fn release(&mut self) {
+        for (at, descs) in self.taken.runs() {
+            self.receivers[at].give_back(descs);
+        }
+        self.taken.clear();
     }
 
     fn tx_shared(&mut self, frame: SharedBytes<'_>) -> Result<(), TxRefusal> {
@@ -413,7 +426,7 @@ impl Port for AfXdpPort {
     fn prepare_sleep(&mut self) -> bool {
         // Sockets are level-triggered: a frame that arrives after this check makes the wait return
         // at once.
-        if self.queues.iter_mut().any(Queue::has_received) {
+        if self.receivers.iter_mut().any(Receiver::has_received) {
             return false;
         }
         if !self.carrier() {
@@ -479,104 +492,6 @@ impl Port for AfXdpPort {
     }
 }
 
-/// The kernel's counts for a port.
-#[derive(Debug, Clone, Copy, Default)]
-struct KernelCounts {
-    drops: KernelDrops,
-    /// All queues together, by the kernel's own names.
-    sum: ReportedCounts,
-    program: covalent_ebpf::Counters,
-}
-
-/// The kernel's counts of all queues together, each frame under one cause.
-#[derive(Debug, Clone, Copy, Default)]
-struct KernelDrops {
-    rx_ring_full: u64,
-    link_rx_ring_full: u64,
-    fill_ring_empty: u64,
-    rx_other: u64,
-    rx_invalid: u64,
-    tx_invalid: u64,
-}
-
-/// The kernel's counts for the sockets of one queue together (`struct xdp_statistics`).
-#[derive(Debug, Clone, Copy, Default)]
-struct ReportedCounts {
-    rx_ring_full: u64,
-    /// How many of these were the link's.
-    link_rx_ring_full: u64,
-    fill_ring_empty: u64,
-    rx_dropped: u64,
-    rx_invalid: u64,
-    tx_invalid: u64,
-    tx_ring_empty: u64,
-}
-
-impl ReportedCounts {
-    fn add(&mut self, other: &Self) {
-        self.rx_ring_full += other.rx_ring_full;
-        self.link_rx_ring_full += other.link_rx_ring_full;
-        self.fill_ring_empty += other.fill_ring_empty;
-        self.rx_dropped += other.rx_dropped;
-        self.rx_invalid += other.rx_invalid;
-        self.tx_invalid += other.tx_invalid;
-        self.tx_ring_empty += other.tx_ring_empty;
-    }
-
-    /// As `linux/if_xdp.h` has them.
-    fn by_name(&self) -> Vec<(&'static str, u64)> {
-        vec![
-            ("rx_dropped", self.rx_dropped),
-            ("rx_invalid_descs", self.rx_invalid),
-            ("tx_invalid_descs", self.tx_invalid),
-            ("rx_ring_full", self.rx_ring_full),
-            ("rx_fill_ring_empty_descs", self.fill_ring_empty),
-            ("tx_ring_empty_descs", self.tx_ring_empty),
-        ]
-    }
-}
-
-impl From<&QueueStatistics> for ReportedCounts {
-    fn from(counts: &QueueStatistics) -> Self {
-        let of = |counts: &xsk_rs::socket::XdpStatistics| Self {
-            rx_ring_full: counts.rx_ring_full(),
-            link_rx_ring_full: 0,
-            fill_ring_empty: counts.rx_fill_ring_empty_descs(),
-            rx_dropped: counts.rx_dropped(),
-            rx_invalid: counts.rx_invalid_descs(),
-            tx_invalid: counts.tx_invalid_descs(),
-            tx_ring_empty: counts.tx_ring_empty_descs(),
-        };
-        let mut reported = of(&counts.others);
-        if let Some(link) = &counts.link {
-            let mut link = of(link);
-            link.link_rx_ring_full = link.rx_ring_full;
-            // The sockets share one fill ring, and the kernel reports the same counts for both.
-            (link.fill_ring_empty, link.rx_invalid) = (0, 0);
-            reported.add(&link);
-        }
-        reported
-    }
-}
-
-impl KernelDrops {
-    fn add(&mut self, reported: &ReportedCounts, zero_copy: bool) {
-        // Zero-copy: the driver takes chunks ahead, so this counts checks without result. The
-        // device counts lost frames. Copy mode: each is a frame, also counted as dropped.
-        let empty = if zero_copy {
-            0
-        } else {
-            reported.fill_ring_empty
-        };
-        self.rx_ring_full += reported.rx_ring_full - reported.link_rx_ring_full;
-        self.link_rx_ring_full += reported.link_rx_ring_full;
-        self.fill_ring_empty += empty;
-        self.rx_other += reported.rx_dropped.saturating_sub(empty);
-        self.rx_invalid += reported.rx_invalid;
-        self.tx_invalid += reported.tx_invalid;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -587,22 +502,5 @@ mod tests {
             assert_eq!([0, 1].map(|burst| left_to_others(most, burst)), shares);
         }
         assert_eq!(left_to_others(0, 1), 0);
-    }
-
-    #[test]
-    fn a_driver_that_found_no_chunk_lost_no_frame() {
-        let reported = ReportedCounts {
-            rx_ring_full: 1,
-            fill_ring_empty: 5,
-            rx_dropped: 7,
-            ..ReportedCounts::default()
-        };
-        let of = |zero_copy| {
-            let mut drops = KernelDrops::default();
-            drops.add(&reported, zero_copy);
-            (drops.rx_ring_full, drops.fill_ring_empty, drops.rx_other)
-        };
-        assert_eq!(of(true), (1, 0, 7));
-        assert_eq!(of(false), (1, 5, 2), "each frame under one cause");
     }
 }

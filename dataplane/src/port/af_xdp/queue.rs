@@ -1,18 +1,11 @@
 //! The AF_XDP sockets of one queue: one for frames of applications, and a second one if the port
-//! has a link.
+//! has a link. It opens them, and it sends; [`Receiver`] receives.
 //!
-//! ```text
-//!   fill ring ──► kernel ──┬─► rx ring: link          ─┐
-//!     ▲                    └─► rx ring: applications  ─┤
-//!     └──────────── after the visit ───────────────────┘
-//! ```
 //! Both share the queue's memory, fill ring and completion ring. Each has its own receive and
 //! transmit ring. The fill ring has chunks for both receive rings together ([`receive_chunks`]). If
 //! frames of applications fill their ring, the kernel drops further ones, and link frames still
 //! find a chunk and a ring entry. Transmission is separate too: a link frame never waits behind
 //! others.
-//!
-//! All calls to `xsk-rs` that it marks unsafe are in this file and in `endpoint.rs`.
 
 use std::{
     io,
@@ -32,6 +25,7 @@ use xsk_rs::{
 };
 
 use super::{
+    Receiver,
     endpoint::{Doorbell, Endpoint},
     umem::{QueueMemory, os_error},
 };
@@ -42,9 +36,6 @@ const REBIND_PAUSE: Duration = Duration::from_millis(100);
 
 /// How often it is tried again.
 const REBINDS_MAX: u32 = 10;
-
-/// Empty receive bursts per check whether the driver needs a wake-up for lack of chunks.
-const BURSTS_PER_WAKE_CHECK: u32 = 64;
 
 /// The parameters of one queue.
 pub(super) struct QueueSpec<'a> {
@@ -75,14 +66,11 @@ pub(super) struct Queue {
     umem: Umem,
     others: Endpoint,
     link: Option<Endpoint>,
-    fill: FillQueue,
     completion: CompQueue,
-    /// Where descriptors of one batch stand.
-    scratch: Box<[FrameDesc]>,
+    /// Where descriptors of chunks that were sent stand.
+    sent: Box<[FrameDesc]>,
     /// Address of the first chunk that the link sends from; all behind it are the link's.
     link_sends_from: usize,
-    /// Consecutive receive bursts without frames.
-    fruitless: u32,
     zero_copy: bool,
     page_bytes: u64,
 }
@@ -107,7 +95,7 @@ impl Queue {
     /// - `EINVAL`: there is no such queue.
     /// - `EOPNOTSUPP`: no zero-copy.
     /// - `EPERM`: a capability is missing.
-    pub(super) fn open(mut spec: QueueSpec<'_>) -> io::Result<Self> {
+    pub(super) fn open(mut spec: QueueSpec<'_>) -> io::Result<(Self, Receiver)> {
         let plan = spec.memory.plan();
         // The library makes both rings for each socket; one that never sends gets the smallest.
         let tx_slots = |slots| if plan.sends { slots } else { 1 };
@@ -132,119 +120,27 @@ impl Queue {
         let others_chunks = take(plan.others_send()).ok_or(Errno::ENOMEM)?;
         let receiving = take(receive_chunks(plan.ring_slots, plan.link)).ok_or(Errno::ENOMEM)?;
         let link_sends_from = link_chunks.first().map_or(usize::MAX, FrameDesc::addr);
-        let others = Endpoint::new((tx, rx), others_tx_slots, others_chunks, spec.burst)?;
-        let link = if plan.link {
+        let others = Endpoint::new(tx, others_tx_slots, others_chunks, spec.burst)?;
+        let (link, link_rx) = if plan.link {
             let tx_slots = tx_slots(LINK_RING_SLOTS);
             let (tx, rx, _) = bind(&spec, LINK_RING_SLOTS, tx_slots)?;
-            Some(Endpoint::new((tx, rx), tx_slots, link_chunks, spec.burst)?)
+            let link = Endpoint::new(tx, tx_slots, link_chunks, spec.burst)?;
+            (Some(link), Some(rx))
         } else {
-            None
+            (None, None)
         };
-        let mut queue = Self {
+        let queue = Self {
             zero_copy: others.is_zero_copy()?,
             page_bytes: spec.memory.page_bytes(),
             umem: spec.memory.into_umem(),
             others,
             link,
-            fill,
             completion,
-            scratch: vec![FrameDesc::default(); BATCH_FRAMES as usize].into_boxed_slice(),
+            sent: vec![FrameDesc::default(); BATCH_FRAMES as usize].into_boxed_slice(),
             link_sends_from,
-            fruitless: 0,
         };
-        queue.give_to_receive(&receiving)?;
-        Ok(queue)
-    }
-
-    /// Hands new chunks to the kernel to receive into.
-    fn give_to_receive(&mut self, chunks: &[FrameDesc]) -> io::Result<()> {
-        // SAFETY: the chunks belong to this queue's UMEM, and no other code knows them. The queue
-        // does not touch them again until a receive ring names them.
-        let accepted = unsafe { self.fill.produce(chunks) };
-        if accepted == chunks.len() {
-            Ok(())
-        } else {
-            Err(io::ErrorKind::OutOfMemory.into())
-        }
-    }
-
-    /// Receives up to `max` frames in batches. Passes each to `visit`, then returns its chunk.
-    /// Returns the number of frames.
-    pub(super) fn receive(
-        &mut self,
-        class: TrafficClass,
-        max: usize,
-        visit: &mut dyn FnMut(&[u8]),
-    ) -> usize {
-        let mut received = 0;
-        while received < max {
-            let want = (max - received).min(self.scratch.len());
-            let count = self.receive_batch(class, want, visit);
-            received += count;
-            if count < want {
-                break;
-            }
-        }
-        if class == TrafficClass::Others {
-            self.wake_starved_driver(received);
-        }
-        received
-    }
-
-    fn receive_batch(
-        &mut self,
-        class: TrafficClass,
-        want: usize,
-        visit: &mut dyn FnMut(&[u8]),
-    ) -> usize {
-        let endpoint = match class {
-            TrafficClass::Others => Some(&mut self.others),
-            TrafficClass::Link => self.link.as_mut(),
-        };
-        let count = endpoint.map_or(0, |it| it.consume(&mut self.scratch[..want]));
-        if count == 0 {
-            return 0;
-        }
-        for desc in &self.scratch[..count] {
-            // SAFETY: the kernel handed this chunk over through the receive ring, with a whole
-            // frame in it. The queue returns it only after the visit.
-            visit(unsafe { self.umem.data(desc) }.contents());
-        }
-        // SAFETY: these chunks just came from the receive ring. No reference to them is left, and
-        // the queue does not use them again.
-        let returned = unsafe { self.fill.produce(&self.scratch[..count]) };
-        debug_assert_eq!(
-            returned, count,
-            "the fill ring has room for every chunk of its queue twice"
-        );
-        if self.fill.needs_wakeup() {
-            self.wake_receiver();
-        }
-        count
-    }
-
-    /// A driver in zero-copy mode may have run out of chunks just after it was last given some.
-    fn wake_starved_driver(&mut self, received: usize) {
-        if received > 0 {
-            self.fruitless = 0;
-            return;
-        }
-        self.fruitless = self.fruitless.wrapping_add(1);
-        if self.fruitless.is_multiple_of(BURSTS_PER_WAKE_CHECK) && self.fill.needs_wakeup() {
-            self.wake_receiver();
-        }
-    }
-
-    /// A driver that ran out of chunks sleeps until it is called.
-    fn wake_receiver(&mut self) {
-        // The result does not matter: nothing waits for it, and a failure shows at the next
-        // doorbell.
-        let _ = self.fill.wakeup(self.others.receiver().fd_mut(), 0);
-    }
-
-    /// Whether received frames are waiting.
-    pub(super) fn has_received(&mut self) -> bool {
-        self.others.has_received() || self.link.as_mut().is_some_and(Endpoint::has_received)
+        let receiver = Receiver::new(queue.umem.clone(), fill, link_rx, rx, &receiving)?;
+        Ok((queue, receiver))
     }
 
     /// Copies `frame`, which must fit a chunk, to be sent by the next [`Queue::ring`]. Returns
@@ -273,11 +169,11 @@ impl Queue {
         while self.endpoints().any(Endpoint::awaits_chunks) {
             // SAFETY: the completion ring names only chunks of this queue's UMEM that were in one
             // of its transmit rings.
-            let count = unsafe { self.completion.consume(&mut self.scratch) };
+            let count = unsafe { self.completion.consume(&mut self.sent) };
             if count == 0 {
                 return;
             }
-            for &desc in &self.scratch[..count] {
+            for &desc in &self.sent[..count] {
                 match &mut self.link {
                     Some(link) if desc.addr() >= self.link_sends_from => link.take_back(desc),
                     _ => self.others.take_back(desc),

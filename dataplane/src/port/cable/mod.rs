@@ -24,8 +24,8 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
 use self::meeting::{Meeting, Met};
 use super::{
-    ETHERNET_HEADER_BYTES, Port, PortCounters, PortError, PortInfo, SteerChange, Tally, TxRefusal,
-    mac,
+    BURST_FRAMES, Burst, ETHERNET_HEADER_BYTES, Port, PortCounters, PortError, PortInfo,
+    SteerChange, Tally, TxRefusal, burst::Copies, mac,
 };
 
 /// Longest frame in bytes: that of an Ethernet with the usual MTU of 1500.
@@ -42,6 +42,20 @@ const SHOWN_AT_ONCE_BYTES: usize = 1024;
 #[derive(Debug)]
 pub struct CablePort {
     info: PortInfo,
+    connection: Connection,
+    copies: Copies,
+    /// Bytes of frames that were pushed and not yet shown to the peer.
+    unshown_bytes: usize,
+    tally: Tally,
+    dropped_down: u64,
+    dropped_too_short: u64,
+    dropped_too_long: u64,
+    violations: u64,
+}
+
+/// The connection to the peer.
+#[derive(Debug)]
+struct Connection {
     meeting: Meeting,
     /// The cable to the peer of this moment.
     met: Option<Met>,
@@ -50,14 +64,6 @@ pub struct CablePort {
     enabled: bool,
     /// The carrier as last reported to the lane.
     carrier: bool,
-    frame: Box<[u8; FRAME_BYTES_MAX]>,
-    /// Bytes of frames that were pushed and not yet shown to the peer.
-    unshown_bytes: usize,
-    tally: Tally,
-    dropped_down: u64,
-    dropped_too_short: u64,
-    dropped_too_long: u64,
-    violations: u64,
 }
 
 impl CablePort {
@@ -98,12 +104,14 @@ impl CablePort {
                     queues: 1,
                 },
             },
-            meeting,
-            met: None,
-            waits,
-            enabled: true,
-            carrier: false,
-            frame: Box::new([0; FRAME_BYTES_MAX]),
+            connection: Connection {
+                meeting,
+                met: None,
+                waits,
+                enabled: true,
+                carrier: false,
+            },
+            copies: Copies::of_frames(BURST_FRAMES, FRAME_BYTES_MAX),
             unshown_bytes: 0,
             tally: Tally::default(),
             dropped_down: 0,
@@ -112,9 +120,11 @@ impl CablePort {
             violations: 0,
         })
     }
+}
 
+impl Connection {
     /// Takes over a new cable, releases a dead one, and updates the carrier.
-    fn update_cable(&mut self) {
+    fn update(&mut self) {
         if let Some(mut met) = self.meeting.take() {
             self.leave();
             // A lane that cannot wait on the cable would sleep forever, so it releases the cable
@@ -156,32 +166,38 @@ impl Port for CablePort {
         &self.info
     }
 
-    fn rx_burst(&mut self, max: usize, visit: &mut dyn FnMut(&[u8])) -> Result<usize, PortError> {
-        self.update_cable();
-        let Some(met) = &mut self.met else {
+    fn rx_burst<'a>(&'a mut self, max: usize, into: &mut Burst<'a>) -> Result<usize, PortError> {
+        let Self {
+            connection,
+            copies,
+            tally,
+            ..
+        } = self;
+        connection.update();
+        let Some(met) = &mut connection.met else {
             return Ok(0);
         };
-        let mut shown = 0;
-        for _ in 0..max {
+        let mut unused = copies.begin();
+        let mut received = 0;
+        for _ in 0..max.min(BURST_FRAMES) {
             let Ok(peeked) = met.end.peek() else {
                 self.violations += 1;
-                self.leave();
-                self.update_cable();
-                return Ok(shown);
+                connection.leave();
+                connection.update();
+                return Ok(received);
             };
             let Some(shared) = peeked else { break };
             let len = shared.len();
             let fits = (ETHERNET_HEADER_BYTES..=FRAME_BYTES_MAX).contains(&len);
-            if self.carrier && fits {
-                // The peer may still write to the ring, so the lane checks and uses the same copy.
-                shared.copy_to(&mut self.frame[..len]);
-                met.end.advance();
-                self.tally.received(len);
-                visit(&self.frame[..len]);
-                shown += 1;
+            // The peer may still write to the ring, so the lane checks and uses the same copy.
+            let copied = (connection.carrier && fits).then(|| unused.copy(shared));
+            met.end.advance();
+            if let Some(frame) = copied.flatten() {
+                tally.received(len);
+                into.push(frame);
+                received += 1;
                 continue;
             }
-            met.end.advance();
             match len {
                 0..ETHERNET_HEADER_BYTES => self.dropped_too_short += 1,
                 _ if !fits => self.dropped_too_long += 1,
@@ -189,14 +205,17 @@ impl Port for CablePort {
             }
         }
         met.end.release();
-        Ok(shown)
+        Ok(received)
     }
 
     fn tx_shared(&mut self, frame: SharedBytes<'_>) -> Result<(), TxRefusal> {
         let len = frame.len();
-        let refusal = match (TxRefusal::by_length(len, FRAME_BYTES_MAX), &mut self.met) {
+        let refusal = match (
+            TxRefusal::by_length(len, FRAME_BYTES_MAX),
+            &mut self.connection.met,
+        ) {
             (Some(refusal), _) => refusal,
-            (None, Some(met)) if self.carrier => {
+            (None, Some(met)) if self.connection.carrier => {
                 // The length is checked above, so a full ring is the only reason left.
                 if met.end.push_shared(frame).is_ok() {
                     self.tally.taken(len);
@@ -216,43 +235,50 @@ impl Port for CablePort {
 
     fn flush(&mut self) -> Result<(), PortError> {
         self.unshown_bytes = 0;
-        if let Some(met) = &mut self.met {
+        if let Some(met) = &mut self.connection.met {
             met.end.publish();
         }
         Ok(())
     }
 
     fn tx_space(&mut self) -> usize {
-        match &mut self.met {
-            Some(met) if self.carrier => (met.end.free_bytes() / FRAME_SPACE_BYTES) as usize,
+        match &mut self.connection.met {
+            Some(met) if self.connection.carrier => {
+                (met.end.free_bytes() / FRAME_SPACE_BYTES) as usize
+            }
             _ => 0,
         }
     }
 
     fn tx_idle(&mut self) -> bool {
-        self.met.as_mut().is_none_or(|met| met.end.is_idle())
+        self.connection
+            .met
+            .as_mut()
+            .is_none_or(|met| met.end.is_idle())
     }
 
     fn wait_fds(&self) -> Vec<RawFd> {
-        vec![self.waits.0.as_raw_fd()]
+        vec![self.connection.waits.0.as_raw_fd()]
     }
 
     fn prepare_sleep(&mut self) -> bool {
-        if self.meeting.has_arrivals() {
+        if self.connection.meeting.has_arrivals() {
             return false;
         }
-        match &mut self.met {
+        match &mut self.connection.met {
             Some(met) => {
-                let is_idle_now = met.end.prepare_sleep(self.carrier);
-                is_idle_now && !met.end.peer_gone() && !self.meeting.has_lost(met.generation)
+                let is_idle_now = met.end.prepare_sleep(self.connection.carrier);
+                is_idle_now
+                    && !met.end.peer_gone()
+                    && !self.connection.meeting.has_lost(met.generation)
             }
             None => true,
         }
     }
 
     fn finish_sleep(&mut self) {
-        self.meeting.drain_arrivals();
-        if let Some(met) = &mut self.met {
+        self.connection.meeting.drain_arrivals();
+        if let Some(met) = &mut self.connection.met {
             met.end.finish_sleep();
         }
     }
@@ -271,17 +297,17 @@ impl Port for CablePort {
     }
 
     fn set_enabled(&mut self, enabled: bool) -> Result<(), PortError> {
-        self.enabled = enabled;
-        if let Some(met) = &mut self.met {
+        self.connection.enabled = enabled;
+        if let Some(met) = &mut self.connection.met {
             met.end.set_enabled(enabled);
         }
-        self.update_cable();
+        self.connection.update();
         Ok(())
     }
 
     fn set_carrier(&mut self, _up: bool) {}
 
     fn carrier(&self) -> bool {
-        self.carrier
+        self.connection.carrier
     }
 }

@@ -20,13 +20,14 @@ use super::{
     nap::Nap,
     poll_timer::PollTimer,
     pool::{FRAME_BYTES_MAX, Pool, STRAY_BUFFERS},
-    receive::{Frame, Receiver},
+    receive::Receiver,
     rules::Rules,
     transmit::{self, Sender},
     xstats,
 };
 use crate::port::{
-    ETHERNET_HEADER_BYTES, Port, PortCounters, PortError, PortInfo, SteerChange, Tally, TxRefusal,
+    Burst, ETHERNET_HEADER_BYTES, Port, PortCounters, PortError, PortInfo, SteerChange, Tally,
+    TxRefusal,
     af_xdp::{interface::Interface, preflight},
 };
 
@@ -426,46 +427,38 @@ impl Port for DpdkPort {
         &self.info
     }
 
-    fn rx_burst(&mut self, max: usize, visit: &mut dyn FnMut(&[u8])) -> Result<usize, PortError> {
+    fn rx_burst<'a>(&'a mut self, max: usize, into: &mut Burst<'a>) -> Result<usize, PortError> {
         eal::join();
         self.watch()?;
         if !self.running {
             return Ok(0);
         }
-        let Self {
-            receiver,
-            tally,
-            enabled,
-            frame_space_bytes,
-            drop_bad_checksums,
-            dropped_disabled,
-            dropped_too_short,
-            dropped_too_long,
-            dropped_bad_checksum,
-            ..
-        } = self;
-        let received = receiver.show(max, |frame: Frame<'_>| {
+        for frame in self.receiver.burst(max) {
             let len = frame.bytes.len();
-            let drop = if !*enabled {
-                &mut *dropped_disabled
-            } else if frame.chained || len > *frame_space_bytes {
-                &mut *dropped_too_long
+            let drop = if !self.enabled {
+                &mut self.dropped_disabled
+            } else if frame.chained || len > self.frame_space_bytes {
+                &mut self.dropped_too_long
             } else if len < ETHERNET_HEADER_BYTES {
-                &mut *dropped_too_short
-            } else if frame.bad_checksum && *drop_bad_checksums {
-                &mut *dropped_bad_checksum
+                &mut self.dropped_too_short
+            } else if frame.bad_checksum && self.drop_bad_checksums {
+                &mut self.dropped_bad_checksum
             } else {
-                tally.received(len);
-                visit(frame.bytes);
-                return true;
+                self.tally.received(len);
+                into.push(frame.bytes);
+                continue;
             };
             *drop += 1;
-            false
-        });
+        }
+        let received = into.frames().len();
         if received > 0 {
             self.nap.shorten();
         }
         Ok(received)
+    }
+
+    fn release(&mut self) {
+        self.receiver.release();
     }
 
     fn tx_shared(&mut self, frame: SharedBytes<'_>) -> Result<(), TxRefusal> {

@@ -84,7 +84,7 @@ impl Sender {
             return false;
         }
         // A device that computes checksums gets zeros written into the checksum fields, which must
-        // not happen while a visitor reads the frame.
+        // not happen while a caller reads the frame.
         let kept = if self.checksums {
             None
         } else {
@@ -142,7 +142,7 @@ impl Sender {
                 sys::covalent_tx_burst
             };
             // SAFETY: The device runs, and only this sender sends on its queue. The buffers belong
-            // to this sender, and no visitor reads their frames any more (`sendable`). The buffers
+            // to this sender, and no caller reads their frames any more (`sendable`). The buffers
             // that the device takes are forgotten here.
             let taken = unsafe { send(self.port, QUEUE, raw(run), count as u16) };
             let taken = usize::from(taken).min(count);
@@ -156,17 +156,14 @@ impl Sender {
         went
     }
 
-    /// Staged frames that may leave now: those before the frame that is being shown.
+    /// Staged frames that may leave now: those before the first that a caller may be reading.
     fn sendable(&self) -> usize {
-        if shown::is_nested() {
-            return 0;
-        }
         if !shown::is_anything() {
             return self.staged.len();
         }
         self.staged
             .iter()
-            .rposition(|&buffer| shown::is_shown(buffer))
+            .position(|&buffer| shown::is_shown(buffer))
             .unwrap_or(self.staged.len())
     }
 
@@ -226,7 +223,7 @@ fn give_up(buffers: &[Buffer]) {
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        // A buffer that is being shown now stays out of the pool for good: a visitor reads it.
+        // A buffer of an unfinished burst stays out of the pool for good: a caller reads it.
         self.discard();
         give_up(&self.spare);
     }
