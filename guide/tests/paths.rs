@@ -11,6 +11,9 @@ const PAGE: &str = "docs/paths.md";
 /// Most distinct files on the way of a verb: the number that a reader can keep in mind.
 const VERB_FILES_MAX: usize = 18;
 
+/// Most files that a frame crosses from the lane's round to the notification of the application.
+const FRAME_FILES_MAX: usize = 10;
+
 /// A row: the file, and the function in it.
 struct Step {
     line: usize,
@@ -111,6 +114,22 @@ fn a_verb_crosses_few_files() {
     assert!(
         files.len() <= VERB_FILES_MAX,
         "a verb crosses {} files, more than {VERB_FILES_MAX}: merge what is one object: {files:#?}",
+        files.len()
+    );
+}
+
+#[test]
+fn a_frame_crosses_few_files_on_its_way_to_a_pipe() {
+    let page = fs::read_to_string(pages::root().join(PAGE)).unwrap();
+    let frames = tables(&page).into_iter().find(|table| {
+        let ends = [table.first(), table.last()].map(|step| step.unwrap().function.clone());
+        ends == ["round", "notify"]
+    });
+    let frames = frames.expect("a table from the lane's round to the notification");
+    let files: BTreeSet<_> = frames.iter().map(|step| &step.file).collect();
+    assert!(
+        files.len() <= FRAME_FILES_MAX,
+        "{} files, at most {FRAME_FILES_MAX}: {files:#?}",
         files.len()
     );
 }
