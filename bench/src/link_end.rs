@@ -7,8 +7,8 @@ use anyhow::{Context, Result, ensure};
 use covalent_api::{config::LinkConfig, request::Rights};
 use covalent_dataplane::{
     lane::command::NewRegion,
+    lane::engine::VerbEngine,
     port::{Port, PortError},
-    verb::VerbEngine,
 };
 use covalent_pipe::region::RegionMemory;
 use covalent_protocol::{FRAME_BYTES_MAX, Host, LinkState, Name, Node, NodeConfig};

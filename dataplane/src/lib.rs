@@ -21,9 +21,8 @@
 //! |---|---|
 //! | [`port`] | frame input and output |
 //! | [`flow`] | steering of frames to pipes |
-//! | [`verb`] | verbs executed on regions |
 //! | [`journal`] | the content of durable regions, on disk before it is acknowledged |
-//! | [`lane`] | the loop that moves everything |
+//! | [`lane`] | the loop that moves everything, and executes verbs on regions |
 //! | [`session`] | resources and limits of an application: pipes, regions, bindings, memory |
 //! | [`server`] | the host thread, its socket and its workers |
 //! | [`daemon`] | start and stop |
@@ -51,7 +50,6 @@ pub mod session;
 mod slots;
 mod state_dir;
 pub mod telemetry;
-pub mod verb;
 
 pub use daemon::{Daemon, StartError};
 pub use fault_injection::FaultInjection;

@@ -18,7 +18,7 @@ const UPWARD: [(&str, &str, &str); 6] = [
     ("protocol", "link", "node"),
     ("protocol", "latch", "link"),
     ("dataplane", "lane", "server"),
-    ("dataplane", "verb", "lane"),
+    ("dataplane", "port", "lane"),
     ("dataplane", "server", "daemon"),
     ("verbs", "device", "rx"),
 ];

@@ -1,7 +1,7 @@
 //! The host of the node at one end: it executes additions on its region and keeps its own in
 //! flight.
 
-use covalent_dataplane::verb::VerbEngine;
+use covalent_dataplane::lane::engine::VerbEngine;
 use covalent_protocol::{
     ExchangeId, Execution, Host, LinkEvent, Mode, Outcome, Refusal, Reply,
     verb::{self, Status},

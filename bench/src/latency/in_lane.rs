@@ -8,7 +8,7 @@ use std::thread;
 
 use anyhow::{Context, Result, ensure};
 use covalent::{Device, Rights};
-use covalent_dataplane::verb::VerbEngine;
+use covalent_dataplane::lane::engine::VerbEngine;
 use covalent_protocol::{
     ExchangeId, Execution, Host, LinkEvent, Mode, Outcome, Refusal, SubmitError,
     verb::{Reply, Request, Status, Verb},

@@ -86,23 +86,24 @@ impl Lane {
     pub(super) fn coalesce(&mut self, work: usize, received: usize) {
         let ports = || {
             self.ports
+                .slots
                 .iter()
                 .filter(|slot| slot.is_configured && !slot.joins_lanes)
         };
         let round = Round {
-            spin: self.idler.spin(),
+            spin: self.housekeeping.idler.spin(),
             burst: self.settings.burst,
             ports: ports().count(),
             has_link: ports().any(|slot| slot.link),
             work,
             received,
-            sources: self.core.sources.sessions(),
-            paced: self.core.paced.len(),
+            sources: self.pipes.sources.sessions(),
+            paced: self.pipes.paced(),
         };
         if !round.may_coalesce() {
             return;
         }
-        let Some(until) = self.coalesce.until(Instant::now()) else {
+        let Some(until) = self.housekeeping.coalesce.until(Instant::now()) else {
             return;
         };
         while Instant::now() < until && !self.recheck_work() {

@@ -21,9 +21,9 @@ use covalent_api::{
 };
 use covalent_pipe::{event::EventFd, nic::NicPipe, region::RegionMemory, session::NicSession};
 
+pub use super::engine::NewRegion;
 use super::{new_port::NewPort, reconfigure::LaneWant};
 use crate::port::Port;
-pub use crate::verb::NewRegion;
 
 /// A command and the number under which it is answered.
 #[derive(Debug)]

@@ -2,7 +2,6 @@
 
 use covalent_api::{
     config::FaultRates,
-    request::PipeKind,
     rule::{Action, Match, SPREAD_PIPES_MAX, Spread},
     tuning::PipeTuning,
 };
@@ -10,14 +9,14 @@ use covalent_pipe::region::RegionMemory;
 
 use super::{
     Lane,
-    command::{Answer, Command, NewPipe, NewRegion, NewSession, Order, Released, Report},
-    core::Core,
+    command::{Answer, Command, NewPipe, NewRegion, Order, Released, Report},
     pacer::Pacer,
+    pipes::Pipes,
     port_slot::BindRefusal,
-    table::{LanePipe, LaneSession},
+    table::LanePipe,
 };
 use crate::{
-    flow::{Claim, ClaimRefusal, JoinRefusal, ShareTaken},
+    flow::{ClaimRefusal, JoinRefusal, ShareTaken},
     port::PortError,
 };
 
@@ -31,15 +30,15 @@ impl Lane {
             return 1;
         }
         // Cheaper than an attempt to pop, and executed in every round.
-        if self.orders.is_empty() {
+        if self.housekeeping.orders.is_empty() {
             return copying;
         }
-        let Some(Order { ticket, command }) = self.orders.pop() else {
+        let Some(Order { ticket, command }) = self.housekeeping.orders.pop() else {
             return copying;
         };
         let result = self.obey(ticket, command);
         if let Some(result) = result.transpose() {
-            self.core.outbox.push(Report::Answer { ticket, result });
+            self.housekeeping.reports.answer(ticket, result);
         }
         1
     }
@@ -47,7 +46,7 @@ impl Lane {
     /// Returns `None` for a command in progress, which is answered when it ends.
     fn obey(&mut self, ticket: u64, command: Command) -> Result<Option<Answer>, String> {
         match command {
-            Command::Attach(new) => self.attach(*new),
+            Command::Attach(new) => self.pipes.attach(*new),
             Command::Detach { session } => {
                 self.detach(ticket, session)?;
                 return Ok(None);
@@ -86,14 +85,14 @@ impl Lane {
                 return Ok(None);
             }
             Command::EndJournal { path, what } => {
-                if let Some(durable) = &mut self.core.durable {
+                if let Some(durable) = &mut self.journal.durable {
                     durable.end_journal(path, what);
                 }
             }
             Command::SetPort { port, enabled } => self.set_port(port, enabled)?,
             Command::SetFaults { port, rx, tx } => self.set_faults(port, rx, tx)?,
             Command::SetCarrier { port, up } => {
-                if let Some(slot) = self.ports.iter_mut().find(|slot| slot.index == port) {
+                if let Some(slot) = self.ports.slots.iter_mut().find(|slot| slot.index == port) {
                     slot.port.set_carrier(up);
                 }
                 self.watch_carriers();
@@ -116,22 +115,16 @@ impl Lane {
                 self.leave(ticket);
                 return Ok(None);
             }
-            Command::Stop => self.stopping = true,
+            Command::Stop => self.housekeeping.stopping = true,
         }
         Ok(Some(Answer::Done))
     }
 
-    fn attach(&mut self, new: NewSession) {
-        self.core.sessions.insert(LaneSession::from(new));
-        // Capacity for every session in advance, so that no message allocates.
-        self.core.receivers.reserve(self.core.sessions.len());
-    }
-
     fn open_pipe(&mut self, new: NewPipe) -> Result<(), String> {
-        let session = match self.core.session_slot(new.session) {
+        let session = match self.pipes.session_slot(new.session) {
             Ok(session) => session,
             Err(why) => {
-                self.core.outbox.push(Report::LetGo {
+                self.housekeeping.reports.push(Report::LetGo {
                     uid: 0,
                     bytes: new.capacity_bytes,
                     released: Box::new(Released {
@@ -142,39 +135,17 @@ impl Lane {
                 return Err(why);
             }
         };
-        let (number, kind, partner) = (new.pipe, new.kind, new.partner);
+        let partner = new.partner;
         let mut pipe = LanePipe::new(new, session);
         // Losses before the pipe existed do not count for it. The driver of a DPDK device may take
         // long to count.
-        for slot in &mut self.ports {
+        for slot in &mut self.ports.slots {
             if pipe.receives_from(slot.index) && slot.port.info().kind != "dpdk" {
                 slot.count();
             }
         }
         pipe.lost_before = self.lost_for(&pipe);
-        let core = &mut self.core;
-        let slot = core.pipes.insert(pipe);
-        // Capacity for every pipe in advance, so that the packet path never allocates.
-        core.touched.reserve(core.pipes.len());
-        core.paced.reserve(core.pipes.len());
-        if let Some(owner) = core.sessions.get_mut(session) {
-            let number = number as usize;
-            if owner.pipes.len() <= number {
-                owner.pipes.resize(number + 1, None);
-            }
-            owner.pipes[number] = Some(slot);
-            core.sources.reserve(session, owner.pipes.len());
-            owner.queues += usize::from(kind == PipeKind::VerbComplete);
-        }
-        if let Some(partner) = partner {
-            let partner = core.pipe_slot_of(session, partner);
-            match kind {
-                PipeKind::VerbSubmit => core.pair(slot, partner),
-                _ => partner
-                    .into_iter()
-                    .for_each(|submit| core.pair(submit, Some(slot))),
-            }
-        }
+        self.pipes.open(pipe, session, partner);
         Ok(())
     }
 
@@ -185,17 +156,17 @@ impl Lane {
         matches: Match,
         spread: Option<Spread>,
     ) -> Result<(), String> {
-        let slot = self.core.pipe_slot(session, pipe)?;
-        let Some(port) = self.core.pipes.get(slot).map(|pipe| pipe.port) else {
+        let slot = self.pipes.pipe_slot(session, pipe)?;
+        let Some(port) = self.pipes.slots.get(slot).map(|pipe| pipe.port) else {
             return Ok(());
         };
-        let Some(claim) = self.core.claim(slot, spread) else {
+        let Some(claim) = self.pipes.claim(slot, spread) else {
             return Ok(());
         };
         // All ports or none. Ports that need the kernel go first, because it may refuse. Removing a
         // pipe from a set would not return every flow to its previous pipe.
         let (mut first, mut others) = (Vec::new(), Vec::new());
-        for (at, candidate) in self.ports.iter().enumerate() {
+        for (at, candidate) in self.ports.slots.iter().enumerate() {
             if port.is_some_and(|index| index != candidate.index) {
                 continue;
             }
@@ -207,38 +178,43 @@ impl Lane {
         }
         let policy = &self.settings.policy;
         for (done, &at) in first.iter().enumerate() {
-            if let Err(why) = self.ports[at].bind(&matches, claim, policy) {
+            if let Err(why) = self.ports.slots[at].bind(&matches, claim, policy) {
                 for &at in &first[..done] {
-                    self.ports[at].unbind(&matches, slot, policy);
+                    self.ports.slots[at].unbind(&matches, slot, policy);
                 }
                 return Err(self.refusal(&matches, at, slot, why));
             }
         }
         for at in others {
             // It was admitted above.
-            let _ = self.ports[at].bind(&matches, claim, policy);
+            let _ = self.ports.slots[at].bind(&matches, claim, policy);
         }
-        if let Some(pipe) = self.core.pipes.get_mut(slot) {
+        if let Some(pipe) = self.pipes.slots.get_mut(slot) {
             pipe.bindings.push((matches, spread));
         }
         Ok(())
     }
 
     fn refusal(&self, matches: &Match, at: usize, pipe_asking: usize, why: BindRefusal) -> String {
-        self.core
-            .explain(matches, &self.ports[at].port.info().name, pipe_asking, why)
+        explain(
+            &self.pipes,
+            matches,
+            &self.ports.slots[at].port.info().name,
+            pipe_asking,
+            why,
+        )
     }
 
     fn unbind(&mut self, session: u64, pipe: u32, matches: &Match) -> Result<(), String> {
-        let slot = self.core.pipe_slot(session, pipe)?;
-        let Some(pipe) = self.core.pipes.get_mut(slot) else {
+        let slot = self.pipes.pipe_slot(session, pipe)?;
+        let Some(pipe) = self.pipes.slots.get_mut(slot) else {
             return Ok(());
         };
         let Some(at) = pipe.bindings.iter().position(|(bound, _)| bound == matches) else {
             return Err(format!("pipe {} is not bound to `{matches}`", pipe.number));
         };
         pipe.bindings.swap_remove(at);
-        for port in &mut self.ports {
+        for port in &mut self.ports.slots {
             if pipe.port.is_none_or(|index| index == port.index) {
                 port.unbind(matches, slot, &self.settings.policy);
             }
@@ -247,12 +223,12 @@ impl Lane {
     }
 
     fn tune(&mut self, session: u64, pipe: u32, tuning: PipeTuning) -> Result<(), String> {
-        let slot = self.core.pipe_slot(session, pipe)?;
-        if let Some(pipe) = self.core.pipes.get_mut(slot) {
+        let slot = self.pipes.pipe_slot(session, pipe)?;
+        if let Some(pipe) = self.pipes.slots.get_mut(slot) {
             pipe.pacer = tuning.rate_limit.map(Pacer::new);
             pipe.stamp_at = tuning.stamp_at_bytes.map(|at| at as usize);
         }
-        self.core.end_pacing(slot, false);
+        self.pipes.end_pacing(slot, false);
         Ok(())
     }
 
@@ -261,8 +237,8 @@ impl Lane {
     fn register(&mut self, ticket: u64, new: NewRegion) -> Result<Option<Answer>, String> {
         if !new.durable {
             let session = new.session;
-            let inserted = match self.core.session_slot(session) {
-                Ok(slot) => self.core.engine.insert(new, slot),
+            let inserted = match self.pipes.session_slot(session) {
+                Ok(slot) => self.verbs.engine.insert(new, slot),
                 Err(why) => Err((why, new.memory)),
             };
             return inserted
@@ -272,7 +248,7 @@ impl Lane {
                     why
                 });
         }
-        if self.core.durable.is_none() {
+        if self.journal.durable.is_none() {
             let why = format!(
                 "region `{}` cannot be durable: this node keeps no journal; set `directory` in \
                  `[journal]` of its configuration",
@@ -292,23 +268,23 @@ impl Lane {
     pub(super) fn serve_durable(&mut self, new: NewRegion) -> Result<(), String> {
         let (name, size_bytes) = (new.name.clone(), new.memory.size_bytes());
         let (session, rkey) = (new.session, new.rkey);
-        let inserted = match self.core.session_slot(session) {
-            Ok(slot) => self.core.engine.insert(new, slot).map(|()| slot),
+        let inserted = match self.pipes.session_slot(session) {
+            Ok(slot) => self.verbs.engine.insert(new, slot).map(|()| slot),
             Err(why) => Err((why, new.memory)),
         };
         let slot = inserted.map_err(|(why, memory)| {
             self.let_go(session, memory);
             why
         })?;
-        let owner = self.core.sessions.get(slot);
+        let owner = self.pipes.sessions.get(slot);
         let uid = owner.map_or(0, |owner| owner.uid);
         let is_bounded = owner.is_none_or(|owner| !owner.commands);
-        let Some(durable) = &mut self.core.durable else {
+        let Some(durable) = &mut self.journal.durable else {
             return Ok(());
         };
         let served = durable.serve(&name, uid, is_bounded, size_bytes, session, rkey);
         if served.is_err()
-            && let Some(memory) = self.core.engine.withdraw(rkey)
+            && let Some(memory) = self.verbs.engine.withdraw(rkey)
         {
             self.let_go(session, memory);
         }
@@ -317,9 +293,9 @@ impl Lane {
 
     /// Hands memory whose registration failed to the host thread, which frees it.
     pub(super) fn let_go(&mut self, session: u64, memory: RegionMemory) {
-        let owner = self.core.session_slot(session).ok();
-        let owner = owner.and_then(|slot| self.core.sessions.get(slot));
-        self.core.outbox.push(Report::LetGo {
+        let owner = self.pipes.session_slot(session).ok();
+        let owner = owner.and_then(|slot| self.pipes.sessions.get(slot));
+        self.housekeeping.reports.push(Report::LetGo {
             uid: owner.map_or(0, |owner| owner.uid),
             bytes: memory.size_bytes(),
             released: Box::new(Released {
@@ -335,10 +311,8 @@ impl Lane {
     /// # Errors
     /// It does not exist, or is durable. Nothing changed.
     fn withdraw(&mut self, session: u64, rkey: u32) -> Result<Answer, String> {
-        self.core.session_slot(session)?;
-        let Core {
-            durable, engine, ..
-        } = &mut self.core;
+        self.pipes.session_slot(session)?;
+        let durable = &self.journal.durable;
         if durable.as_ref().is_some_and(|durable| durable.serves(rkey)) {
             return Err(
                 "the region is durable, and lasts until it is deleted: delete it, or end the \
@@ -346,6 +320,7 @@ impl Lane {
                     .to_owned(),
             );
         }
+        let engine = &mut self.verbs.engine;
         let memory = engine.withdraw(rkey).ok_or("the region no longer exists")?;
         Ok(Answer::Released(Box::new(Released {
             regions: vec![memory],
@@ -358,14 +333,14 @@ impl Lane {
     /// # Errors
     /// The reason why it remains.
     fn delete_region(&mut self, ticket: u64, name: &str) -> Result<(), String> {
-        match &mut self.core.durable {
+        match &mut self.journal.durable {
             Some(durable) => durable.delete(name, ticket),
             None => Err(format!("region `{name}`: this lane keeps no journal")),
         }
     }
 
     fn set_port(&mut self, port: u16, enabled: bool) -> Result<(), String> {
-        let Some(slot) = self.ports.iter_mut().find(|slot| slot.index == port) else {
+        let Some(slot) = self.ports.slots.iter_mut().find(|slot| slot.index == port) else {
             return Ok(());
         };
         slot.port
@@ -378,20 +353,21 @@ impl Lane {
     }
 
     fn take_port(&mut self, port: u16, reason: String) {
-        let Some(at) = self.ports.iter().position(|slot| slot.index == port) else {
+        let Some(at) = self.ports.slots.iter().position(|slot| slot.index == port) else {
             return;
         };
-        let port = &self.ports[at].port;
+        let port = &self.ports.slots[at].port;
         // It may have noticed before.
         if port.absent().is_none() {
             let port = port.info().name.clone();
-            self.lose_port(at, &PortError::Gone { port, reason });
+            let gone = PortError::Gone { port, reason };
+            self.ports.lose(at, &gone, &mut self.housekeeping.reports);
         }
         self.watch_carriers();
     }
 
     fn set_faults(&mut self, port: u16, rx: FaultRates, tx: FaultRates) -> Result<(), String> {
-        match self.ports.iter_mut().find(|slot| slot.index == port) {
+        match self.ports.slots.iter_mut().find(|slot| slot.index == port) {
             Some(slot) => slot
                 .port
                 .set_faults(rx, tx)
@@ -401,103 +377,61 @@ impl Lane {
     }
 }
 
-impl Core {
-    pub(super) fn session_slot(&self, session: u64) -> Result<usize, String> {
-        self.sessions
-            .iter()
-            .find(|(_, candidate)| candidate.session == session)
-            .map(|(slot, _)| slot)
-            .ok_or_else(|| format!("session {session} has ended"))
-    }
-
-    pub(super) fn pipe_slot(&self, session: u64, pipe: u32) -> Result<usize, String> {
-        let slot = self.session_slot(session)?;
-        self.pipe_slot_of(slot, pipe)
-            .ok_or_else(|| format!("there is no pipe {pipe} in this session"))
-    }
-
-    /// The slot of the pipe with this number of the session in slot `session`.
-    fn pipe_slot_of(&self, session: usize, pipe: u32) -> Option<usize> {
-        let pipes = &self.sessions.get(session)?.pipes;
-        pipes.get(pipe as usize).copied().flatten()
-    }
-
-    /// Returns the claim of the pipe in `slot`; `None` if the pipe is gone.
-    pub(super) fn claim(&self, slot: usize, spread: Option<Spread>) -> Option<Claim> {
-        let owner = self.sessions.get(self.pipes.get(slot)?.session)?;
-        Some(Claim {
-            pipe: slot,
-            uid: owner.uid,
-            bounded: !owner.commands,
-            spread,
-        })
-    }
-
-    /// Why a match cannot be bound, for people.
-    pub(super) fn explain(
-        &self,
-        matches: &Match,
-        port: &str,
-        pipe_asking: usize,
-        refusal: BindRefusal,
-    ) -> String {
-        let refusal = match refusal {
-            BindRefusal::Claim(refusal) => refusal,
-            BindRefusal::Port(reason) => return format!("`{matches}` cannot be steered: {reason}"),
-        };
-        let what = match refusal {
-            ClaimRefusal::Configured(action) => {
-                let does = match action {
-                    Action::Drop => "is dropped",
-                    Action::Kernel | Action::Dataplane => "is left to the kernel",
-                };
-                format!(
-                    "{does} by a configured [[steer]] rule: remove that rule or bind something else"
-                )
-            }
-            ClaimRefusal::Alone(slot) => {
-                let (pipe, session) = self.name_of(slot);
-                format!(
-                    "is bound already, to pipe {pipe} of session {session}, which does not share it"
-                )
-            }
-            ClaimRefusal::Shared(spread) => {
-                format!(
-                    "is bound already, by pipes that share it by `{spread}`: bind with that spread \
-                     to join them"
-                )
-            }
-            ClaimRefusal::Set(JoinRefusal::Policy(spread)) => {
-                format!("is shared by `{spread}`: all pipes of a set name the same spread")
-            }
-            ClaimRefusal::Set(JoinRefusal::User(uid)) => {
-                format!("is shared by pipes of user {uid}: only that user's pipes may join them")
-            }
-            ClaimRefusal::Share(ShareTaken { uid, kind, most }) => {
-                format!(
-                    "is refused: user {uid} has {most} {kind} rules there, the maximum for one \
-                     user; remove some of them, or bind a wider match"
-                )
-            }
-            ClaimRefusal::Set(JoinRefusal::Full) => {
-                format!("is shared by {SPREAD_PIPES_MAX} pipes, the maximum")
-            }
-            ClaimRefusal::Set(JoinRefusal::Member) => {
-                let (pipe, session) = self.name_of(pipe_asking);
-                format!(
-                    "is bound already, to this same pipe, {pipe} of session {session}, among others"
-                )
-            }
-        };
-        format!("`{matches}` on port `{port}` {what}")
-    }
-
-    /// Number and session of the pipe in `slot`.
-    pub(super) fn name_of(&self, slot: usize) -> (u32, u64) {
-        let pipe = self.pipes.get(slot);
-        let session = pipe
-            .and_then(|pipe| self.sessions.get(pipe.session))
-            .map_or(0, |session| session.session);
-        (pipe.map_or(0, |pipe| pipe.number), session)
-    }
+/// Why a match cannot be bound, for people.
+pub(super) fn explain(
+    pipes: &Pipes,
+    matches: &Match,
+    port: &str,
+    pipe_asking: usize,
+    refusal: BindRefusal,
+) -> String {
+    let refusal = match refusal {
+        BindRefusal::Claim(refusal) => refusal,
+        BindRefusal::Port(reason) => return format!("`{matches}` cannot be steered: {reason}"),
+    };
+    let what = match refusal {
+        ClaimRefusal::Configured(action) => {
+            let does = match action {
+                Action::Drop => "is dropped",
+                Action::Kernel | Action::Dataplane => "is left to the kernel",
+            };
+            format!(
+                "{does} by a configured [[steer]] rule: remove that rule or bind something else"
+            )
+        }
+        ClaimRefusal::Alone(slot) => {
+            let (pipe, session) = pipes.name_of(slot);
+            format!(
+                "is bound already, to pipe {pipe} of session {session}, which does not share it"
+            )
+        }
+        ClaimRefusal::Shared(spread) => {
+            format!(
+                "is bound already, by pipes that share it by `{spread}`: bind with that spread \
+                 to join them"
+            )
+        }
+        ClaimRefusal::Set(JoinRefusal::Policy(spread)) => {
+            format!("is shared by `{spread}`: all pipes of a set name the same spread")
+        }
+        ClaimRefusal::Set(JoinRefusal::User(uid)) => {
+            format!("is shared by pipes of user {uid}: only that user's pipes may join them")
+        }
+        ClaimRefusal::Share(ShareTaken { uid, kind, most }) => {
+            format!(
+                "is refused: user {uid} has {most} {kind} rules there, the maximum for one \
+                 user; remove some of them, or bind a wider match"
+            )
+        }
+        ClaimRefusal::Set(JoinRefusal::Full) => {
+            format!("is shared by {SPREAD_PIPES_MAX} pipes, the maximum")
+        }
+        ClaimRefusal::Set(JoinRefusal::Member) => {
+            let (pipe, session) = pipes.name_of(pipe_asking);
+            format!(
+                "is bound already, to this same pipe, {pipe} of session {session}, among others"
+            )
+        }
+    };
+    format!("`{matches}` on port `{port}` {what}")
 }

@@ -10,6 +10,7 @@ use super::{
     Lane,
     command::{Answer, NewRegion, Released, Report},
     durable::{Durable, Restored},
+    journal::LaneJournal,
 };
 use crate::journal::RegionKey;
 
@@ -53,9 +54,9 @@ impl Lane {
     /// Begins to copy the kept content of a durable region to the memory of the registering
     /// application.
     pub(super) fn restore(&mut self, ticket: u64, new: NewRegion) {
-        let durable = self.core.durable.as_ref();
+        let durable = self.journal.durable.as_ref();
         let key = durable.and_then(|durable| durable.key_of(&new.name));
-        self.copying.restoring.push_back(Restoring {
+        self.journal.copying.restoring.push_back(Restoring {
             ticket,
             new,
             key,
@@ -66,13 +67,13 @@ impl Lane {
     /// The session is gone, and `released` holds its resources except its durable regions. These
     /// are kept first.
     pub(super) fn keep(&mut self, ticket: u64, session: u64, mut released: Released) {
-        if let Some(durable) = &mut self.core.durable {
-            durable.leave(session, &mut self.core.engine);
+        if let Some(durable) = &mut self.journal.durable {
+            durable.leave(session, &mut self.verbs.engine);
         }
         released
             .regions
-            .extend(self.core.engine.remove_session(session));
-        self.copying.keeping.push(Keeping {
+            .extend(self.verbs.engine.remove_session(session));
+        self.journal.copying.keeping.push(Keeping {
             ticket,
             session,
             released,
@@ -82,7 +83,7 @@ impl Lane {
 
     /// Cancels the registrations of the session.
     pub(super) fn stop_restoring(&mut self, session: u64, released: &mut Released) {
-        let restoring = &mut self.copying.restoring;
+        let restoring = &mut self.journal.copying.restoring;
         for _ in 0..restoring.len() {
             let Some(one) = restoring.pop_front() else {
                 return;
@@ -92,7 +93,7 @@ impl Lane {
                 continue;
             }
             released.regions.push(one.new.memory);
-            self.core.outbox.push(Report::Answer {
+            self.housekeeping.reports.push(Report::Answer {
                 ticket: one.ticket,
                 result: Err(format!("session {session} has ended")),
             });
@@ -102,69 +103,73 @@ impl Lane {
     /// Does this round's part of the copies. Returns whether there was one.
     pub(super) fn go_on_copying(&mut self) -> bool {
         self.hand_out_unneeded();
-        if self.copying.is_idle() {
+        if self.journal.copying.is_idle() {
             return false;
         }
-        let restored = std::mem::take(&mut self.copying.restored);
-        if !self.copying.keeping.is_empty() && (restored || self.copying.restoring.is_empty()) {
+        let restored = std::mem::take(&mut self.journal.copying.restored);
+        if !self.journal.copying.keeping.is_empty()
+            && (restored || self.journal.copying.restoring.is_empty())
+        {
             self.keep_step();
         } else {
             self.restore_step();
-            self.copying.restored = true;
+            self.journal.copying.restored = true;
         }
         true
     }
 
     fn keep_step(&mut self) {
-        if let Some(durable) = &mut self.core.durable {
+        if let Some(durable) = &mut self.journal.durable {
             let copied = durable.keep_step(COPY_BYTES_PER_ROUND);
-            self.copied_bytes += copied as u64;
+            self.journal.copied_bytes += copied as u64;
         }
         self.end_keeping();
     }
 
     /// Answers for sessions of which nothing is left to copy.
     fn end_keeping(&mut self) {
-        let Self { copying, core, .. } = self;
+        let LaneJournal {
+            durable, copying, ..
+        } = &mut self.journal;
         let keeping = &mut copying.keeping;
-        while let Some((session, memory)) = core.durable.as_mut().and_then(Durable::next_left) {
+        while let Some((session, memory)) = durable.as_mut().and_then(Durable::next_left) {
             if let Some(one) = keeping.iter_mut().find(|one| one.session == session) {
                 one.released.regions.push(memory);
             }
         }
         let is_over = |one: &mut Keeping| {
-            let durable = core.durable.as_ref();
+            let durable = durable.as_ref();
             !durable.is_some_and(|durable| durable.has_leaving_of(one.session))
         };
         for one in keeping.extract_if(.., is_over) {
-            core.outbox.push(Report::Answer {
-                ticket: one.ticket,
-                result: Ok(Answer::Released(Box::new(one.released))),
-            });
+            let answer = Answer::Released(Box::new(one.released));
+            self.housekeeping.reports.answer(one.ticket, Ok(answer));
         }
     }
 
     fn restore_step(&mut self) {
-        let (Some(one), Some(durable)) = (self.copying.restoring.front_mut(), &self.core.durable)
-        else {
+        let (Some(one), Some(durable)) = (
+            self.journal.copying.restoring.front_mut(),
+            &self.journal.durable,
+        ) else {
             return;
         };
         let span = (one.done, COPY_BYTES_PER_ROUND);
         let result = match durable.restore_step(&one.new.name, one.key, &one.new.memory, span) {
             Restored::Bytes(count) => {
                 one.done += count;
-                self.copied_bytes += count as u64;
+                self.journal.copied_bytes += count as u64;
                 return;
             }
             // Others may be further.
-            Restored::NotYet => return self.copying.restoring.rotate_left(1),
+            Restored::NotYet => return self.journal.copying.restoring.rotate_left(1),
             Restored::All => Ok(()),
             Restored::Gone => Err(format!(
                 "the durable region `{}` was deleted meanwhile: register it again",
                 one.new.name
             )),
         };
-        let Some(Restoring { ticket, new, .. }) = self.copying.restoring.pop_front() else {
+        let Some(Restoring { ticket, new, .. }) = self.journal.copying.restoring.pop_front() else {
             return;
         };
         let result = match result {
@@ -175,14 +180,16 @@ impl Lane {
             }
         };
         let result = result.map(|()| Answer::Done);
-        self.core.outbox.push(Report::Answer { ticket, result });
+        self.housekeeping
+            .reports
+            .push(Report::Answer { ticket, result });
     }
 
     /// Hands over kept content that is no longer needed.
     fn hand_out_unneeded(&mut self) {
-        let core = &mut self.core;
-        while let Some((uid, bytes)) = core.durable.as_mut().and_then(Durable::next_unneeded) {
-            core.outbox.push(Report::LetGo {
+        let durable = &mut self.journal.durable;
+        while let Some((uid, bytes)) = durable.as_mut().and_then(Durable::next_unneeded) {
+            self.housekeeping.reports.push(Report::LetGo {
                 uid,
                 bytes: bytes.len() as u64,
                 released: Box::new(Released {

@@ -29,12 +29,10 @@ use rustc_hash::FxHashMap;
 mod shares;
 
 use self::shares::Shares;
-use crate::{
-    journal::{
-        Commit, Exchange, Journal, LatchKey, Lsn, REGION_RECORD_BYTES_MAX, Recovered, Redo,
-        RegionKey, SnapshotRegion, SnapshotSource,
-    },
-    verb::VerbEngine,
+use super::engine::VerbEngine;
+use crate::journal::{
+    Commit, Exchange, Journal, LatchKey, Lsn, REGION_RECORD_BYTES_MAX, Recovered, Redo, RegionKey,
+    SnapshotRegion, SnapshotSource,
 };
 
 /// Completions of local verbs that may wait for the disk.

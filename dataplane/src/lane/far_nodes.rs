@@ -92,12 +92,12 @@ impl FarNodes {
 impl Lane {
     /// Reports the nodes that have become reachable or unreachable.
     pub(super) fn report_far_nodes(&mut self) {
-        while let Some(guid) = self.core.far_nodes.changed.pop_first() {
+        while let Some(guid) = self.housekeeping.reports.far_nodes.changed.pop_first() {
             let Some(id) = Guid::new(guid).filter(|id| *id != self.settings.address) else {
                 continue;
             };
-            let tree = self.node.tree(guid);
-            let reported = &mut self.core.far_nodes.reported;
+            let tree = self.ports.node.tree(guid);
+            let reported = &mut self.housekeeping.reports.far_nodes.reported;
             let event = match tree {
                 Some(TreeView {
                     standing: Standing::Attached,
@@ -130,23 +130,23 @@ impl Lane {
                 // Its name is still to come, or its way is being looked for, or nothing is new.
                 Some(_) => continue,
             };
-            self.core.outbox.push(Report::Event(event));
+            self.housekeeping.reports.push(Report::Event(event));
         }
     }
 
     /// The name of the port at which a neighbor in a tree is.
     fn port_of(&self, neighbor_index: Option<u8>) -> Option<String> {
-        let port = self.node.port_at(neighbor_index?)?;
-        self.core.port_names.get(&port).cloned()
+        let port = self.ports.node.port_at(neighbor_index?)?;
+        self.housekeeping.reports.port_names.get(&port).cloned()
     }
 
     /// Returns the counters of trees and paths; `None` if this lane takes no part in them, or knows
     /// no node yet. The node counts exclude this lane's own address.
     pub(super) fn fabric_status(&self) -> Option<FabricStatus> {
-        self.node.trees().next()?;
+        self.ports.node.trees().next()?;
         let own = self.settings.address.bits();
-        let counters = self.node.tree_counters();
-        let paths = self.node.channel_counters();
+        let counters = self.ports.node.tree_counters();
+        let paths = self.ports.node.channel_counters();
         let mut status = FabricStatus {
             paths: Causes::from([
                 ("opened".to_owned(), paths.opened),
@@ -155,7 +155,7 @@ impl Lane {
                 ("joined".to_owned(), paths.joined),
                 ("declined".to_owned(), paths.declined),
             ]),
-            transits: self.node.transits() as u64,
+            transits: self.ports.node.transits() as u64,
             passed_records: paths.passed_records,
             dropped_records: paths.dropped_records,
             repairs: Causes::from([
@@ -168,7 +168,7 @@ impl Lane {
             waves: counters.waves,
             ..FabricStatus::default()
         };
-        for tree in self.node.trees().filter(|tree| tree.root != own) {
+        for tree in self.ports.node.trees().filter(|tree| tree.root != own) {
             match tree.standing {
                 Standing::Attached => status.reached += 1,
                 Standing::Lost => status.lost += 1,
@@ -181,7 +181,7 @@ impl Lane {
 
     /// Its paths. Allocates.
     pub(super) fn path_status(&self) -> Vec<PathStatus> {
-        let paths = self.node.paths();
+        let paths = self.ports.node.paths();
         paths
             .filter_map(|path| {
                 Some(PathStatus {
@@ -200,7 +200,7 @@ impl Lane {
     /// the packet path.
     pub(super) fn far_node_status(&self) -> Vec<FarNodeStatus> {
         let own = self.settings.address.bits();
-        let others = self.node.trees().filter(|tree| tree.root != own);
+        let others = self.ports.node.trees().filter(|tree| tree.root != own);
         others
             .filter_map(|tree| {
                 let is_reached = tree.standing == Standing::Attached;

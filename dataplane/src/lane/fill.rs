@@ -9,8 +9,9 @@ use covalent_api::rule::{Action, Match};
 use super::{
     Lane,
     command::LaneObjection,
-    core::Core,
+    commands::explain,
     new_port::NewPort,
+    pipes::Pipes,
     policy::Policy,
     port_slot::{BindRefusal, PortSlot},
 };
@@ -62,7 +63,7 @@ impl Fill {
     ///
     /// # Errors
     /// The obstacle.
-    pub(super) fn step(&mut self, policy: &Policy, core: &Core) -> Result<bool, LaneObjection> {
+    pub(super) fn step(&mut self, policy: &Policy, pipes: &Pipes) -> Result<bool, LaneObjection> {
         self.next = match self.next {
             Next::Miss => {
                 self.steer(&SteerChange::Default(policy.miss))?;
@@ -78,10 +79,10 @@ impl Fill {
                 }
                 None => Next::Binding { slot: 0, at: 0 },
             },
-            Next::Binding { slot, .. } if slot >= core.pipes.len() => Next::Nothing,
-            Next::Binding { slot, at } => match self.binding(core, slot, at) {
+            Next::Binding { slot, .. } if slot >= pipes.slots.len() => Next::Nothing,
+            Next::Binding { slot, at } => match self.binding(pipes, slot, at) {
                 Some((matches, spread)) => {
-                    self.bind(core, slot, &matches, spread)?;
+                    self.bind(pipes, slot, &matches, spread)?;
                     Next::Binding { slot, at: at + 1 }
                 }
                 None => Next::Binding {
@@ -97,28 +98,34 @@ impl Fill {
     /// Returns the binding of the pipe in `slot` at index `at`, if the pipe sees this port.
     fn binding(
         &self,
-        core: &Core,
+        pipes: &Pipes,
         slot: usize,
         at: usize,
     ) -> Option<(Match, Option<covalent_api::rule::Spread>)> {
-        let pipe = core.pipes.get(slot)?;
+        let pipe = pipes.slots.get(slot)?;
         let sees = pipe.port.is_none_or(|port| port == self.new.number);
         pipe.bindings.get(at).filter(|_| sees).cloned()
     }
 
     fn bind(
         &mut self,
-        core: &Core,
+        pipes: &Pipes,
         slot: usize,
         matches: &Match,
         spread: Option<covalent_api::rule::Spread>,
     ) -> Result<(), LaneObjection> {
-        let is_first = match (&mut self.flow, core.claim(slot, spread)) {
+        let is_first = match (&mut self.flow, pipes.claim(slot, spread)) {
             (Some(flow), Some(claim)) => {
                 flow.bind(matches, claim).map_err(|why| LaneObjection {
                     matches: None,
                     port: Some(self.new.number),
-                    reason: core.explain(matches, &self.new.name, slot, BindRefusal::Claim(why)),
+                    reason: explain(
+                        pipes,
+                        matches,
+                        &self.new.name,
+                        slot,
+                        BindRefusal::Claim(why),
+                    ),
                 })?
             }
             _ => true,
@@ -140,7 +147,7 @@ impl Fill {
 
 impl Lane {
     pub(super) fn has_place(&self, number: u16) -> bool {
-        self.ports.iter().any(|slot| slot.index == number)
+        self.ports.slots.iter().any(|slot| slot.index == number)
     }
 
     /// Inserts a port that has all rules of the policy in force. Returns the port that it replaces.
@@ -154,10 +161,14 @@ impl Lane {
             port,
             joins_lanes: _,
         } = fill.new;
-        self.unplug(number);
+        let (_, ports, mut host) = self.parts();
+        ports.unplug(number, &mut host);
         let mac = port.info().mac;
         let stood = match (
-            self.ports.iter_mut().find(|slot| slot.index == number),
+            self.ports
+                .slots
+                .iter_mut()
+                .find(|slot| slot.index == number),
             fill.flow,
         ) {
             (Some(slot), _) => {
@@ -168,34 +179,20 @@ impl Lane {
             (None, flow) => {
                 let flow = flow.unwrap_or_default();
                 let slot = PortSlot::with(number, port, link, flow, &self.settings.policy);
-                self.ports.push(slot);
+                self.ports.slots.push(slot);
                 None
             }
         };
-        self.core.port_names.insert(number, name);
-        self.core.failovers.add(number);
+        self.housekeeping.reports.port_names.insert(number, name);
+        self.housekeeping.reports.failovers.add(number);
         if link {
             // An existing link continues under a later epoch.
-            let _ = self.node.add_link(number, mac);
-            self.node.set_address(number, mac);
+            let _ = self.ports.node.add_link(number, mac);
+            self.ports.node.set_address(number, mac);
             if let Some(records) = window_records {
-                self.node.set_window(number, records);
+                self.ports.node.set_window(number, records);
             }
         }
         stood
-    }
-
-    /// Reports a loss of carrier at this port to its link and to subscribers, whatever the port
-    /// itself reports.
-    pub(super) fn unplug(&mut self, number: u16) {
-        let Some(slot) = self.ports.iter_mut().find(|slot| slot.index == number) else {
-            return;
-        };
-        if std::mem::replace(&mut slot.carrier, false) {
-            if slot.link {
-                self.node.on_carrier(number, false, &mut self.core);
-            }
-            super::receive::report_carrier(&mut self.core, number, false);
-        }
     }
 }

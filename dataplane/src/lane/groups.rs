@@ -13,7 +13,7 @@ impl Lane {
     /// Returns the member incarnations in groups that applications report. Allocates: for a
     /// command, never on the packet path.
     pub(super) fn group_status(&self) -> Vec<GroupStatus> {
-        let sessions = self.core.sessions.iter();
+        let sessions = self.pipes.sessions.iter();
         sessions
             .filter(|(_, session)| !session.ignored)
             .flat_map(|(_, session)| (0..NOTICES).filter_map(|slot| status(session, slot)))

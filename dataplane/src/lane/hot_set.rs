@@ -6,8 +6,6 @@
 //! Until an application writes it, the line stays in the lane's own cache. Doorbells remain the
 //! only signal for all other pipes and for a lane that sleeps.
 
-use super::core::Core;
-
 /// Most pipes that a round checks: few enough that an idle round stays short.
 const HOT_SET_MAX: usize = 8;
 
@@ -19,6 +17,16 @@ impl HotSet {
     /// None yet.
     pub fn new() -> Self {
         Self(Vec::with_capacity(HOT_SET_MAX))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The slot of the pipe in `place`, which is below [`HotSet::len`].
+    pub fn slot(&self, place: usize) -> usize {
+        self.0[place]
     }
 
     /// Adds the pipe in `slot`, which was emptied. Removes the pipe that was emptied longest ago if
@@ -34,20 +42,6 @@ impl HotSet {
     /// The pipe in `slot` is looked at no more.
     pub fn remove(&mut self, slot: usize) {
         self.0.retain(|&hot_set| hot_set != slot);
-    }
-}
-
-impl Core {
-    /// Queues those pipes of the hot set that have something to take.
-    pub fn poll_hot_set(&mut self) {
-        for at in (0..self.hot_set.0.len()).rev() {
-            let slot = self.hot_set.0[at];
-            let pipe = self.pipes.get(slot);
-            if pipe.is_some_and(|pipe| pipe.nic.has_new_tx()) {
-                self.hot_set.0.remove(at);
-                self.queue_source(slot);
-            }
-        }
     }
 }
 

@@ -6,14 +6,13 @@
 //! work.
 
 use std::{
-    cmp::Reverse,
     os::fd::{AsFd, AsRawFd, RawFd},
     time::{Duration, Instant},
 };
 
 use covalent_api::config::Idle;
 
-use super::{Lane, durable::Durable, stamp, yield_core::Yields};
+use super::{Lane, durable::Durable, yield_core::Yields};
 
 /// Longest wait while a pipe waits for space in a port: not every port reports free space.
 const FULL_PORT_WAIT: Duration = Duration::from_millis(1);
@@ -119,25 +118,37 @@ impl Lane {
         let drained = found_work && work < self.settings.burst;
         // A sleep takes longer than the kernel's timer slack, so the lane spins for earlier
         // deadlines.
-        let due_soon = self.idler.policy == Idle::Adaptive
-            && self.paced_for().is_some_and(|wait| wait <= self.idler.spin);
-        if self.idler.is_quiet(found_work) {
-            self.node.on_quiet();
+        let due_soon = self.housekeeping.idler.policy == Idle::Adaptive
+            && self
+                .pipes
+                .paced_for()
+                .is_some_and(|wait| wait <= self.housekeeping.idler.spin);
+        if self.housekeeping.idler.is_quiet(found_work) {
+            self.ports.node.on_quiet();
         }
-        if due_soon || !self.idler.is_tired(self.core.now, found_work) {
-            if self.idler.pause(found_work, drained, self.core.woke) {
-                self.core.woke = false;
+        if due_soon
+            || !self
+                .housekeeping
+                .idler
+                .is_tired(self.housekeeping.clock.now, found_work)
+        {
+            if self
+                .housekeeping
+                .idler
+                .pause(found_work, drained, self.pipes.woke)
+            {
+                self.pipes.woke = false;
             }
             return;
         }
         // A sleeping lane checks nothing.
-        self.node.on_quiet();
+        self.ports.node.on_quiet();
         let mut ports_prepared = 0;
         let mut may_sleep = true;
-        for session in self.core.sessions.items_mut() {
+        for session in self.pipes.sessions.items_mut() {
             session.rings.set_lane_sleeping(true);
         }
-        for slot in &mut self.ports {
+        for slot in &mut self.ports.slots {
             ports_prepared += 1;
             if !slot.port.prepare_sleep() {
                 may_sleep = false;
@@ -147,54 +158,42 @@ impl Lane {
         may_sleep = may_sleep && !self.recheck_work();
         if may_sleep {
             self.wait(waits_for_port);
-            self.idler.fruitless = 0;
+            self.housekeeping.idler.fruitless = 0;
         }
-        for slot in &mut self.ports[..ports_prepared] {
+        for slot in &mut self.ports.slots[..ports_prepared] {
             slot.port.finish_sleep();
         }
-        for session in self.core.sessions.items_mut() {
+        for session in self.pipes.sessions.items_mut() {
             session.rings.set_lane_sleeping(false);
         }
     }
 
     /// The second look.
     pub(super) fn recheck_work(&self) -> bool {
-        !self.orders.is_empty()
-            || !self.copying.is_idle()
-            || !self.core.outbox.is_empty()
-            || self.core.durable.as_ref().is_some_and(Durable::has_work)
-            || self
-                .ports
-                .iter()
-                .any(|slot| slot.link && slot.is_open() && self.node.has_work(slot.index))
-            || self
-                .core
-                .sessions
-                .iter()
-                .any(|(_, session)| !session.ignored && session.rings.doorbell_waits())
-    }
-
-    /// How long it is until the first pipe that is kept to a rate may send again.
-    fn paced_for(&self) -> Option<Duration> {
-        let &Reverse((until_ns, _)) = self.core.paced.peek()?;
-        Some(Duration::from_nanos(
-            until_ns.saturating_sub(stamp::now_ns()),
-        ))
+        !self.housekeeping.orders.is_empty()
+            || !self.housekeeping.reports.is_empty()
+            || self.journal.has_work()
+            || self.ports.has_link_work()
+            || self.pipes.has_doorbell()
     }
 
     fn wait(&mut self, waits_for_port: bool) {
-        let mut timeout = self.next_tick.saturating_duration_since(Instant::now());
-        if let Some(paced_for) = self.paced_for() {
+        let mut timeout = self
+            .housekeeping
+            .clock
+            .next_tick
+            .saturating_duration_since(Instant::now());
+        if let Some(paced_for) = self.pipes.paced_for() {
             timeout = timeout.min(paced_for);
         }
         if waits_for_port {
             timeout = timeout.min(FULL_PORT_WAIT);
         }
-        let Idler { fds, sessions, .. } = &mut self.idler;
+        let Idler { fds, sessions, .. } = &mut self.housekeeping.idler;
         fds.clear();
         sessions.clear();
         for (slot, session) in self
-            .core
+            .pipes
             .sessions
             .iter()
             .filter(|(_, session)| !session.wake_broken)
@@ -202,14 +201,14 @@ impl Lane {
             fds.push(readable(session.to_lane.as_fd().as_raw_fd()));
             sessions.push(slot);
         }
-        fds.push(readable(self.orders.as_fd().as_raw_fd()));
-        if let Some(journal) = self.core.durable.as_ref().and_then(Durable::waits_for) {
+        fds.push(readable(self.housekeeping.orders.as_fd().as_raw_fd()));
+        if let Some(journal) = self.journal.durable.as_ref().and_then(Durable::waits_for) {
             fds.push(readable(journal.as_fd().as_raw_fd()));
         }
-        for slot in &self.ports {
+        for slot in &self.ports.slots {
             fds.extend(slot.port.wait_fds().into_iter().map(readable));
         }
-        self.sleeps += 1;
+        self.housekeeping.load.sleeps += 1;
         let timeout = libc::timespec {
             tv_sec: timeout.as_secs().cast_signed(),
             tv_nsec: timeout.subsec_nanos().into(),
@@ -228,10 +227,10 @@ impl Lane {
         if ready <= 0 {
             return;
         }
-        self.orders.silence();
+        self.housekeeping.orders.silence();
         for (fd, &slot) in fds.iter().zip(sessions.iter()) {
             if fd.revents != 0
-                && let Some(session) = self.core.sessions.get_mut(slot)
+                && let Some(session) = self.pipes.sessions.get_mut(slot)
             {
                 // A descriptor that cannot be drained would stay readable forever.
                 session.wake_broken = session.to_lane.drain().is_err();

@@ -81,8 +81,8 @@ pub(super) enum Left {
 impl Lane {
     /// Begins to leave; answered when that is over.
     pub(super) fn leave(&mut self, ticket: u64) {
-        self.node.leave();
-        self.leaving = Some(Leaving {
+        self.ports.node.leave();
+        self.housekeeping.leaving = Some(Leaving {
             ticket,
             deadline: Instant::now() + LEAVE_MAX,
             step: Step::Granting,
@@ -93,6 +93,7 @@ impl Lane {
     /// The links that lead to other nodes. Those to other lanes of this daemon end with it.
     fn cables(&self) -> Vec<(u16, Word)> {
         self.ports
+            .slots
             .iter()
             .filter(|slot| slot.link && !slot.joins_lanes)
             .map(|slot| (slot.index, Word::Waiting))
@@ -102,18 +103,19 @@ impl Lane {
     /// Continues a shutdown in progress. Call it once per round, after the frames of links were
     /// sent.
     pub(super) fn go_on_leaving(&mut self) {
-        let Some(mut leaving) = self.leaving.take() else {
+        let Some(mut leaving) = self.housekeeping.leaving.take() else {
             return;
         };
         let is_over = self.step_of_leaving(&mut leaving);
         let is_late = Instant::now() >= leaving.deadline;
         if !is_over && !is_late {
-            self.leaving = Some(leaving);
+            self.housekeeping.leaving = Some(leaving);
             return;
         }
         let in_order = is_over && !self.withholds_outcomes();
-        self.node.give_back(&mut self.core);
-        self.left = Some(if in_order { Left::InOrder } else { Left::Deaf });
+        let (_, ports, mut host) = self.parts();
+        ports.node.give_back(&mut host);
+        self.housekeeping.left = Some(if in_order { Left::InOrder } else { Left::Deaf });
         if !is_over {
             tracing::warn!(
                 lane = self.settings.lane,
@@ -128,7 +130,7 @@ impl Lane {
                  applications are notified as after a crash"
             );
         }
-        self.core.outbox.push(Report::Answer {
+        self.housekeeping.reports.push(Report::Answer {
             ticket: leaving.ticket,
             result: Ok(Answer::Left { in_order }),
         });
@@ -139,16 +141,16 @@ impl Lane {
         if self.take_order() == 0 {
             thread::sleep(DEAF_PAUSE);
         }
-        self.core.outbox.flush();
+        self.housekeeping.report(&mut self.pipes);
     }
 
     fn step_of_leaving(&mut self, leaving: &mut Leaving) -> bool {
         if leaving.step != Step::Ending {
             leaving.unconfirmed.retain_mut(|(port, word)| {
-                let current_ping = self.node.pending_ping(*port);
+                let current_ping = self.ports.node.pending_ping(*port);
                 match next(*word, current_ping) {
                     Some(Word::Due(epoch)) if *word == Word::Waiting => {
-                        self.node.ping(*port);
+                        self.ports.node.ping(*port);
                         *word = Word::Due(epoch);
                         true
                     }
@@ -169,7 +171,7 @@ impl Lane {
             After::To(step) => {
                 match step {
                     Step::Granting => {}
-                    Step::Ending => self.core.closed = true,
+                    Step::Ending => self.verbs.closed = true,
                     Step::Answering => leaving.unconfirmed = self.cables(),
                 }
                 leaving.step = step;
@@ -181,19 +183,20 @@ impl Lane {
 
     /// Whether nothing is open that can still end.
     fn is_settled(&self) -> bool {
-        match &self.core.durable {
-            Some(durable) if durable.has_failed() => self.node.is_settled_but_for_withheld(),
+        match &self.journal.durable {
+            Some(durable) if durable.has_failed() => self.ports.node.is_settled_but_for_withheld(),
             durable => {
-                self.node.is_settled() && durable.as_ref().is_none_or(Durable::has_completed_all)
+                self.ports.node.is_settled()
+                    && durable.as_ref().is_none_or(Durable::has_completed_all)
             }
         }
     }
 
     /// Whether a verb was executed whose outcome this daemon never reports.
     fn withholds_outcomes(&self) -> bool {
-        self.node.withholds_answers()
+        self.ports.node.withholds_answers()
             || !self
-                .core
+                .journal
                 .durable
                 .as_ref()
                 .is_none_or(Durable::has_completed_all)

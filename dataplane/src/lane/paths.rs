@@ -3,13 +3,6 @@
 //! Each watch counts as a verb in flight of its queue, so its completion has reserved space. The
 //! watches are in a table of fixed size that one session cannot fill.
 
-use covalent_protocol::{
-    Refusal,
-    verb::{envelope::CompletionOutcome, watch::Watch},
-};
-
-use super::{Lane, core::Core};
-
 /// Watches that wait on one lane.
 const WATCHES_MAX: usize = 256;
 /// Of which one session may have so many.
@@ -17,17 +10,17 @@ const WATCHES_PER_SESSION: usize = 64;
 
 /// One that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Watcher {
+pub struct Watcher {
     /// Slot of the session on this lane.
-    session: usize,
+    pub session: usize,
     /// Slot of the pipe for its completion.
-    queue: usize,
+    pub queue: usize,
     /// The application's own name for it.
-    user_data: u64,
+    pub user_data: u64,
     /// The node.
-    guid: u64,
+    pub guid: u64,
     /// The state that the application knows: whether the node is reachable.
-    known_up: bool,
+    pub known_up: bool,
 }
 
 /// The watches of one lane. Allocates in [`Watchers::new`] only.
@@ -41,7 +34,7 @@ impl Watchers {
     }
 
     /// Adds a watch; `false` if the table or the session's quota is full.
-    fn insert(&mut self, watcher: Watcher) -> bool {
+    pub fn insert(&mut self, watcher: Watcher) -> bool {
         let of_session = self
             .0
             .iter()
@@ -54,7 +47,7 @@ impl Watchers {
     }
 
     /// Takes out one that knows another standing of the node than `up`.
-    fn take(&mut self, guid: u64, up: bool) -> Option<Watcher> {
+    pub fn take(&mut self, guid: u64, up: bool) -> Option<Watcher> {
         let is_news = |watcher: &Watcher| watcher.guid == guid && watcher.known_up != up;
         let at = self.0.iter().position(is_news)?;
         Some(self.0.swap_remove(at))
@@ -65,49 +58,6 @@ impl Watchers {
         let before = self.0.len();
         self.0.retain(|watcher| watcher.queue != queue);
         before - self.0.len()
-    }
-}
-
-impl Lane {
-    /// Accepts a watch. Completes it at once if the application's state is outdated, else at the
-    /// next change.
-    pub(super) fn watch(&mut self, session: usize, queue: usize, watch: &Watch) {
-        let guid = match watch.target {
-            0 => self.settings.address.bits(),
-            guid => guid,
-        };
-        let up = self.node.has_path(guid);
-        let core = &mut self.core;
-        if up != watch.known_up {
-            core.end(queue, watch.user_data, guid, CompletionOutcome::Path { up });
-            return;
-        }
-        let watcher = Watcher {
-            session,
-            queue,
-            user_data: watch.user_data,
-            guid,
-            known_up: watch.known_up,
-        };
-        if !core.watchers.insert(watcher) {
-            let outcome = CompletionOutcome::Refused(Refusal::NoResources);
-            core.end(queue, watch.user_data, guid, outcome);
-            return;
-        }
-        core.submitted += 1;
-        core.began(queue);
-    }
-}
-
-impl Core {
-    /// Completes all watches for a node that has become reachable or unreachable.
-    pub(super) fn complete_watches(&mut self, guid: u64, up: bool) {
-        while let Some(watcher) = self.watchers.take(guid, up) {
-            self.ended(watcher.queue);
-            self.completed += 1;
-            let outcome = CompletionOutcome::Path { up };
-            self.report(watcher.queue, watcher.user_data, guid, outcome);
-        }
     }
 }
 

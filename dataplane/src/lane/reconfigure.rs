@@ -118,7 +118,7 @@ impl Lane {
 
     /// Detaches ports. The placeholder ports in their slots keep the bindings.
     pub(super) fn detach_ports(&mut self, ports: &[u16]) -> Answer {
-        let slots = self.ports.iter_mut();
+        let slots = self.ports.slots.iter_mut();
         let taken_out: Vec<_> = slots
             .filter(|slot| ports.contains(&slot.index))
             .map(|slot| (slot.index, slot.take_out("it is being reopened")))
@@ -137,7 +137,7 @@ impl Lane {
     }
 
     fn begin_change(&mut self, ticket: u64, want: Arc<LaneWant>, waiting: Vec<Fill>, stage: Stage) {
-        self.change = Some(Change {
+        self.housekeeping.change = Some(Change {
             ticket,
             want,
             waiting,
@@ -149,7 +149,7 @@ impl Lane {
 
     /// Begins to roll the prepared change back. Returns `Some` if there is none.
     pub(super) fn roll_back(&mut self, ticket: u64) -> Option<Answer> {
-        let Some(change) = &mut self.change else {
+        let Some(change) = &mut self.housekeeping.change else {
             return Some(stepped(Ok(self.view()), []));
         };
         change.ticket = ticket;
@@ -160,26 +160,28 @@ impl Lane {
     /// Does this round's part of the change in progress. Returns whether there was one.
     pub(super) fn go_on_changing(&mut self) -> bool {
         let in_progress = |change: &mut Change| !matches!(change.stage, Stage::Prepared);
-        let Some(mut change) = self.change.take_if(in_progress) else {
+        let Some(mut change) = self.housekeeping.change.take_if(in_progress) else {
             return false;
         };
         for _ in 0..STEPS_PER_ROUND {
             if let Some(answer) = self.change_step(&mut change) {
                 let ticket = change.ticket;
                 let result = Ok(answer);
-                self.core.outbox.push(Report::Answer { ticket, result });
+                self.housekeeping
+                    .reports
+                    .push(Report::Answer { ticket, result });
                 if let Stage::Prepared = change.stage {
-                    self.change = Some(change);
+                    self.housekeeping.change = Some(change);
                 }
                 return true;
             }
         }
-        self.change = Some(change);
+        self.housekeeping.change = Some(change);
         true
     }
 
     fn steps(&self, want: &LaneWant) -> usize {
-        self.ports.len() * want.changed.len()
+        self.ports.slots.len() * want.changed.len()
     }
 
     /// One step; `Some` once nothing is left to do.
@@ -244,7 +246,7 @@ impl Lane {
         policy: &Policy,
     ) -> Result<(), LaneObjection> {
         if let Some(fill) = waiting.last_mut()
-            && fill.step(policy, &self.core)?
+            && fill.step(policy, &self.pipes)?
         {
             filled.extend(waiting.pop());
         }
@@ -265,11 +267,11 @@ impl Lane {
         let Some(Action::Kernel | Action::Drop) = want.policy.action(matches) else {
             return Ok(());
         };
-        let slot = &self.ports[at];
+        let slot = &self.ports.slots[at];
         let Some(pipe) = slot.flow.pipe_with(matches) else {
             return Ok(());
         };
-        let (number, session) = self.core.name_of(pipe);
+        let (number, session) = self.pipes.name_of(pipe);
         Err(LaneObjection {
             matches: Some(matches.clone()),
             port: None,
@@ -290,7 +292,7 @@ impl Lane {
         let Some((at, matches)) = self.place_of(want, step) else {
             return Ok(());
         };
-        let slot = &mut self.ports[at];
+        let slot = &mut self.ports.slots[at];
         let changed = slot.reconcile(matches, policy);
         changed.map_err(|error| LaneObjection {
             matches: Some(matches.clone()),
@@ -302,10 +304,10 @@ impl Lane {
     /// Holds the prepared configuration from this loop boundary on, which the epoch in the answer
     /// shows.
     pub(super) fn commit(&mut self) -> Answer {
-        let Some(Change { want, filled, .. }) = self.change.take() else {
+        let Some(Change { want, filled, .. }) = self.housekeeping.change.take() else {
             return stepped(Ok(self.view()), []);
         };
-        self.epoch = want.epoch;
+        self.housekeeping.epoch = want.epoch;
         let tuning = &want.tuning;
         self.settings.idle = tuning.idle;
         self.settings.burst = tuning.burst;
@@ -316,16 +318,21 @@ impl Lane {
             .into_iter()
             .filter_map(|fill| self.place(fill))
             .collect();
-        for slot in &mut self.ports {
+        for slot in &mut self.ports.slots {
             if want.removed.contains(&slot.index) && std::mem::take(&mut slot.is_configured) {
                 left.push((slot.index, slot.take_out("it is no longer configured")));
             }
         }
-        self.idler.tune(tuning.idle, tuning.spin);
-        self.node
+        self.housekeeping.idler.tune(tuning.idle, tuning.spin);
+        self.ports
+            .node
             .set_patience(tuning.keepalive_misses_max, tuning.event_ratio);
-        self.next_tick = self.next_tick.min(self.core.now + tuning.tick_period);
-        for slot in &mut self.ports {
+        self.housekeeping.clock.next_tick = self
+            .housekeeping
+            .clock
+            .next_tick
+            .min(self.housekeeping.clock.now + tuning.tick_period);
+        for slot in &mut self.ports.slots {
             slot.take_over_misses(want.policy.miss);
             let faults = want.faults.iter().find(|(port, _)| *port == slot.index);
             if let Some((_, faults)) = faults {
@@ -333,7 +340,7 @@ impl Lane {
                 let _ = slot.port.set_faults(faults.rx, faults.tx);
             }
         }
-        self.pinning.want(tuning.core);
+        self.housekeeping.pinning.want(tuning.core);
         // Immediately, so that the link of each port sees its new carrier in this round.
         self.watch_carriers();
         stepped(Ok(self.view()), left)
@@ -342,10 +349,10 @@ impl Lane {
     /// Returns the configuration that this lane holds at this loop boundary.
     pub(super) fn view(&self) -> LaneHeld {
         let link_epoch = |port: u16| {
-            let link = self.node.links().find(|link| link.port == port)?;
+            let link = self.ports.node.links().find(|link| link.port == port)?;
             (link.state == LinkState::Up).then_some(link.epoch)
         };
-        let configured = self.ports.iter().filter(|slot| slot.is_configured);
+        let configured = self.ports.slots.iter().filter(|slot| slot.is_configured);
         let ports = configured.map(|slot| PortHeld {
             name: slot.port.info().name.clone(),
             open: slot.is_open(),
@@ -354,8 +361,8 @@ impl Lane {
         });
         LaneHeld {
             lane: self.settings.lane,
-            epoch: self.epoch,
-            loops: self.loops,
+            epoch: self.housekeeping.epoch,
+            loops: self.housekeeping.load.loops,
             ports: ports.collect(),
         }
     }

@@ -38,7 +38,7 @@ impl Lane {
         session: u64,
         pipe: u32,
     ) -> Result<(), String> {
-        let slot = self.core.pipe_slot(session, pipe)?;
+        let slot = self.pipes.pipe_slot(session, pipe)?;
         self.begin(ticket, vec![slot], None);
         Ok(())
     }
@@ -48,9 +48,9 @@ impl Lane {
     /// # Errors
     /// It is not there.
     pub(super) fn detach(&mut self, ticket: u64, session: u64) -> Result<(), String> {
-        let slot = self.core.session_slot(session)?;
+        let slot = self.pipes.session_slot(session)?;
         let mut pipes = Vec::new();
-        if let Some(leaving) = self.core.sessions.get_mut(slot) {
+        if let Some(leaving) = self.pipes.sessions.get_mut(slot) {
             leaving.ignored = true;
             pipes.extend(leaving.pipes.iter().flatten());
         }
@@ -59,7 +59,7 @@ impl Lane {
     }
 
     fn begin(&mut self, ticket: u64, pipes: Vec<usize>, session: Option<usize>) {
-        self.release = Some(Release {
+        self.housekeeping.release = Some(Release {
             ticket,
             pipes,
             session,
@@ -70,13 +70,13 @@ impl Lane {
 
     /// Does this round's part of the release in progress. Returns whether there was one.
     pub(super) fn go_on_releasing(&mut self) -> bool {
-        let Some(mut release) = self.release.take() else {
+        let Some(mut release) = self.housekeeping.release.take() else {
             return false;
         };
         let mut steps = 0;
         while let Some(&pipe) = release.pipes.last() {
             if steps >= STEPS_PER_ROUND {
-                self.release = Some(release);
+                self.housekeeping.release = Some(release);
                 return true;
             }
             steps += 1;
@@ -100,7 +100,7 @@ impl Lane {
     /// Removes the last binding of the pipe in `slot` and returns on how many ports: 0 if none is
     /// left.
     fn unbind_last(&mut self, slot: usize) -> usize {
-        let Some(pipe) = self.core.pipes.get_mut(slot) else {
+        let Some(pipe) = self.pipes.slots.get_mut(slot) else {
             return 0;
         };
         let Some((matches, _)) = pipe.bindings.pop() else {
@@ -108,7 +108,7 @@ impl Lane {
         };
         let on = pipe.port;
         let mut unbound = 0;
-        for port in &mut self.ports {
+        for port in &mut self.ports.slots {
             if on.is_none_or(|index| index == port.index) {
                 port.unbind(&matches, slot, &self.settings.policy);
                 unbound += 1;
@@ -121,7 +121,7 @@ impl Lane {
     fn release_pipe(&mut self, slot: usize, released: &mut Released) -> bool {
         self.collect_refusals(slot);
         self.untap(slot);
-        let Some(pipe) = self.core.pipes.get(slot) else {
+        let Some(pipe) = self.pipes.slots.get(slot) else {
             return false;
         };
         let queue = match pipe.kind {
@@ -131,21 +131,9 @@ impl Lane {
         };
         let disowned = queue.map_or(0, |queue| self.disown_verbs(queue));
         released.verbs += disowned;
-        let Some(pipe) = self.core.pipes.remove(slot) else {
+        let Some(pipe) = self.pipes.close(slot) else {
             return false;
         };
-        self.core.touched.retain(|&touched| touched != slot);
-        self.core.sources.remove(pipe.session, slot);
-        self.core.hot_set.remove(slot);
-        self.core.end_pacing(slot, true);
-        if let Some(owner) = self.core.sessions.get_mut(pipe.session)
-            && let Some(place) = owner.pipes.get_mut(pipe.number as usize)
-        {
-            *place = None;
-        }
-        if pipe.kind == PipeKind::VerbComplete {
-            self.core.unpair(pipe.session, slot);
-        }
         released.pipes.push(pipe.nic);
         disowned > 0
     }
@@ -155,39 +143,33 @@ impl Lane {
     /// that opens the next completion pipe and reuses verb numbers gets no old outcome.
     fn disown_verbs(&mut self, queue: usize) -> u32 {
         if self
-            .core
             .pipes
+            .slots
             .get(queue)
             .is_none_or(|pipe| pipe.outstanding == 0)
         {
             return 0;
         }
-        let pending = &mut self.core.pending;
-        self.node.cancel_interest(|token| {
+        let pending = &mut self.verbs.pending;
+        self.ports.node.cancel_interest(|token| {
             pending
                 .get_mut(token)
                 .is_some_and(|pending| pending.queue == queue)
         });
         let mut disowned = pending.remove_queue(queue);
         let waits = |peer| pending.waits_for(peer);
-        self.core.failovers.withdrawn(waits);
-        if let Some(durable) = &mut self.core.durable {
+        self.housekeeping.reports.failovers.withdrawn(waits);
+        if let Some(durable) = &mut self.journal.durable {
             disowned += durable.disown(queue);
         }
-        disowned += self.core.watchers.remove_queue(queue);
-        self.core.completed += disowned as u64;
-        for _ in 0..disowned {
-            self.core.ended(queue);
-        }
+        disowned += self.verbs.watchers.remove_queue(queue);
+        self.verbs.disowned(&mut self.pipes, queue, disowned);
         disowned as u32
     }
 
     fn finish(&mut self, release: Release) {
         let mut released = release.released;
-        if let Some(session) = release
-            .session
-            .and_then(|slot| self.core.sessions.remove(slot))
-        {
+        if let Some(session) = release.session.and_then(|slot| self.pipes.detach(slot)) {
             let number = session.session;
             self.stop_restoring(number, &mut released);
             released.session = Some(session.rings);
@@ -195,7 +177,7 @@ impl Lane {
             self.keep(release.ticket, number, released);
             return;
         }
-        self.core.outbox.push(Report::Answer {
+        self.housekeeping.reports.push(Report::Answer {
             ticket: release.ticket,
             result: Ok(Answer::Released(Box::new(released))),
         });

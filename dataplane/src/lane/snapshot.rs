@@ -40,7 +40,7 @@ impl Lane {
             pipes: (from..end)
                 .filter_map(|slot| self.pipe_status(slot))
                 .collect(),
-            next: (end < self.core.pipes.len()).then_some(end),
+            next: (end < self.pipes.slots.len()).then_some(end),
         }
     }
 
@@ -49,14 +49,16 @@ impl Lane {
         // `tx_space` reclaims sent frames, so it comes first.
         let rooms: Vec<u64> = self
             .ports
+            .slots
             .iter_mut()
             .map(|slot| slot.port.tx_space() as u64)
             .collect();
-        let counted: Vec<_> = self.ports.iter_mut().map(PortSlot::count).collect();
+        let counted: Vec<_> = self.ports.slots.iter_mut().map(PortSlot::count).collect();
         LaneSnapshot {
             lane: self.lane_status(thread_cpu_ns()),
             ports: self
                 .ports
+                .slots
                 .iter()
                 .zip(rooms)
                 .zip(counted)
@@ -65,6 +67,7 @@ impl Lane {
                 .collect(),
             // The node keeps the link of a removed port for its return.
             links: self
+                .ports
                 .node
                 .links()
                 .filter(|link| self.has_link(link.port))
@@ -81,10 +84,10 @@ impl Lane {
     /// Writes the counters in shared memory that are due. The work per tick is bounded like that of
     /// a command.
     pub(super) fn write_counters(&mut self) {
-        let Some(mut counters) = self.counters.take() else {
+        let Some(mut counters) = self.housekeeping.counters.take() else {
             return;
         };
-        if let Some(due) = counters.due(self.core.now) {
+        if let Some(due) = counters.due(self.housekeeping.clock.now) {
             let mut set = counters.begin();
             let next = due
                 .pipes
@@ -97,12 +100,12 @@ impl Lane {
                 counters.continue_at(next);
             }
         }
-        self.counters = Some(counters);
+        self.housekeeping.counters = Some(counters);
     }
 
     /// Writes all of them, for the last time.
     pub(super) fn write_all_counters(&mut self) {
-        let Some(mut counters) = self.counters.take() else {
+        let Some(mut counters) = self.housekeeping.counters.take() else {
             return;
         };
         let mut set = counters.begin();
@@ -112,7 +115,7 @@ impl Lane {
 
     /// Writes `count` pipes from slot `from` on. Returns the next slot; `None` after the last one.
     fn write_pipes(&mut self, set: &mut LaneSet<'_>, from: usize, count: usize) -> Option<usize> {
-        let slots = self.core.pipes.len();
+        let slots = self.pipes.slots.len();
         let end = from.saturating_add(count).min(slots);
         for slot in from..end {
             self.collect_refusals(slot);
@@ -122,7 +125,7 @@ impl Lane {
         if end < slots {
             return Some(end);
         }
-        set.pipes_end(slots, |slot| self.core.pipes.get(slot).is_some());
+        set.pipes_end(slots, |slot| self.pipes.slots.get(slot).is_some());
         None
     }
 
@@ -131,12 +134,12 @@ impl Lane {
     fn write_rest(&mut self, set: &mut LaneSet<'_>, calls: bool) {
         set.count_anew();
         if calls {
-            self.cpu_ns = thread_cpu_ns();
+            self.housekeeping.load.cpu_ns = thread_cpu_ns();
         }
-        set.lane(&self.lane_status(self.cpu_ns));
-        for at in 0..self.ports.len() {
-            let room = self.ports[at].port.tx_space() as u64;
-            let slot = &mut self.ports[at];
+        set.lane(&self.lane_status(self.housekeeping.load.cpu_ns));
+        for at in 0..self.ports.slots.len() {
+            let room = self.ports.slots[at].port.tx_space() as u64;
+            let slot = &mut self.ports.slots[at];
             // The driver of a DPDK device may take long to count. Its link is written together with
             // it, because the two are compared.
             if slot.port.info().kind == "dpdk" && !calls {
@@ -148,13 +151,13 @@ impl Lane {
                 } else {
                     slot.counters_at_hand()
                 };
-                let slot = &self.ports[at];
+                let slot = &self.ports.slots[at];
                 set.port(at, &self.port_status(slot, room, counters));
             } else {
                 set.no_port(at);
             }
-            let slot = &self.ports[at];
-            let mut links = self.node.links();
+            let slot = &self.ports.slots[at];
+            let mut links = self.ports.node.links();
             match links.find(|link| link.port == slot.index && self.has_link(link.port)) {
                 Some(link) => set.link(at, slot.index, &self.link_status(&link)),
                 None => set.no_link(at),
@@ -168,17 +171,18 @@ impl Lane {
     }
 
     fn verb_status(&self) -> VerbStatus {
+        let (submitted, completed) = self.verbs.counts();
         VerbStatus {
-            submitted: self.core.submitted,
-            completed: self.core.completed,
-            in_doubt: self.node.in_doubt(),
-            executed: self.core.engine.executed(),
-            refused: self.core.engine.refused(),
+            submitted,
+            completed,
+            in_doubt: self.ports.node.in_doubt(),
+            executed: self.verbs.engine.executed(),
+            refused: self.verbs.engine.refused(),
         }
     }
 
     fn has_link(&self, port: u16) -> bool {
-        let mut slots = self.ports.iter();
+        let mut slots = self.ports.slots.iter();
         slots.any(|slot| slot.index == port && slot.link && slot.is_configured)
     }
 
@@ -186,27 +190,27 @@ impl Lane {
         LaneStatus {
             lane: self.settings.lane,
             address: Some(self.settings.address),
-            core: self.pinning.core(),
+            core: self.housekeeping.pinning.core(),
             idle: match self.settings.idle {
                 Idle::Poll => "poll",
                 Idle::Adaptive => "adaptive",
                 Idle::Interrupt => "interrupt",
             }
             .to_owned(),
-            loops: self.loops,
-            busy_loops: self.busy_loops,
-            sleeps: self.sleeps,
+            loops: self.housekeeping.load.loops,
+            busy_loops: self.housekeeping.load.busy_loops,
+            sleeps: self.housekeeping.load.sleeps,
             cpu_ns,
-            longest_round_ns: nanoseconds(self.longest_round),
-            busy_ns: nanoseconds(self.busy),
-            journal: self.core.durable.as_ref().map(Durable::status),
+            longest_round_ns: nanoseconds(self.housekeeping.load.longest_round),
+            busy_ns: nanoseconds(self.housekeeping.load.busy),
+            journal: self.journal.durable.as_ref().map(Durable::status),
         }
     }
 
     /// Returns the frames lost by the ports from which this pipe receives, since their start, as of
     /// the last count.
     pub(super) fn lost_for(&self, pipe: &LanePipe) -> u64 {
-        let ports = self.ports.iter();
+        let ports = self.ports.slots.iter();
         ports
             .filter(|slot| pipe.receives_from(slot.index))
             .map(|slot| slot.lost)
@@ -216,11 +220,11 @@ impl Lane {
     /// Publishes the frames lost by its ports to the application of the pipe in `slot`. They
     /// include frames for other pipes.
     fn show_losses(&mut self, slot: usize) {
-        let Some(pipe) = self.core.pipes.get(slot) else {
+        let Some(pipe) = self.pipes.slots.get(slot) else {
             return;
         };
         let lost = self.lost_for(pipe).saturating_sub(pipe.lost_before);
-        if let Some(pipe) = self.core.pipes.get_mut(slot) {
+        if let Some(pipe) = self.pipes.slots.get_mut(slot) {
             pipe.nic.set_port_lost(lost);
         }
     }
@@ -228,11 +232,12 @@ impl Lane {
     /// Adds the new refusals of the application's half of the pipe in `slot` to its port's
     /// counters, which outlive the pipe.
     pub(super) fn collect_refusals(&mut self, slot: usize) {
-        let Some(pipe) = self.core.pipes.get_mut(slot) else {
+        let Some(pipe) = self.pipes.slots.get_mut(slot) else {
             return;
         };
         let Some(port) = self
             .ports
+            .slots
             .iter_mut()
             .find(|port| pipe.kind == PipeKind::Tx && Some(port.index) == pipe.port)
         else {
@@ -244,7 +249,7 @@ impl Lane {
                 port.refused.add(more);
                 pipe.refused = refused;
             }
-            Err(violation) => self.core.violate_pipe(slot, violation),
+            Err(violation) => self.pipes.violate_pipe(slot, violation),
         }
     }
 
@@ -302,7 +307,8 @@ impl Lane {
         let counters = link.counters;
         LinkStatus {
             port: self
-                .core
+                .housekeeping
+                .reports
                 .port_names
                 .get(&link.port)
                 .cloned()
@@ -313,7 +319,7 @@ impl Lane {
             peer_port: link.peer_port,
             refusal: link
                 .refusal
-                .map(|why| refusal::report(why, link.port, &self.core.port_names)),
+                .map(|why| refusal::report(why, link.port, &self.housekeeping.reports.port_names)),
             epoch: link.epoch,
             open_transactions: link.open_transactions,
             ups: counters.ups,
@@ -331,12 +337,18 @@ impl Lane {
             relayed: counters.relayed,
             relays_passed: counters.relays_passed,
             executed: counters.executed,
-            last_failover_ns: self.core.failovers.last(link.port).map(nanoseconds),
+            last_failover_ns: self
+                .housekeeping
+                .reports
+                .failovers
+                .last(link.port)
+                .map(nanoseconds),
             credit_records: link.credit_records,
             unreflected_records: link.unreflected_records,
             keepalive_misses: link.keepalive_misses,
             round_trips: self
                 .ports
+                .slots
                 .iter()
                 .find(|slot| slot.index == link.port)
                 .map(|slot| slot.round_trips.summary())
@@ -345,11 +357,11 @@ impl Lane {
     }
 
     fn pipe_status(&self, slot: usize) -> Option<PipeStatus> {
-        let pipe = self.core.pipes.get(slot)?;
+        let pipe = self.pipes.slots.get(slot)?;
         let counters = pipe.nic.counters();
         Some(PipeStatus {
             session: self
-                .core
+                .pipes
                 .sessions
                 .get(pipe.session)
                 .map_or(0, |session| session.session),

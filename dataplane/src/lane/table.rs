@@ -33,8 +33,8 @@ pub struct LaneSession {
     pub ignored: bool,
     /// Its pipes: their slot in the lane's table, by number.
     pub pipes: Vec<Option<usize>>,
-    /// Its verb queues.
-    pub queues: usize,
+    /// Its verb queues: its pipes for completions.
+    queues: usize,
     /// Verbs in flight at other nodes, of all its queues.
     pub outstanding: usize,
     /// A receive queue got a message, and the session is not notified yet.
@@ -94,6 +94,35 @@ impl From<NewSession> for LaneSession {
             outstanding: 0,
             has_message: false,
         }
+    }
+}
+
+impl LaneSession {
+    /// Its pipe `number` is in `slot` now.
+    pub fn opened(&mut self, number: u32, slot: usize, kind: PipeKind) {
+        let number = number as usize;
+        if self.pipes.len() <= number {
+            self.pipes.resize(number + 1, None);
+        }
+        self.pipes[number] = Some(slot);
+        self.queues += Self::queues_of(kind);
+    }
+
+    /// Its pipe `number` is no more.
+    pub fn closed(&mut self, number: u32, kind: PipeKind) {
+        if let Some(place) = self.pipes.get_mut(number as usize) {
+            *place = None;
+        }
+        self.queues -= Self::queues_of(kind);
+    }
+
+    /// Its verb queues.
+    pub const fn queues(&self) -> usize {
+        self.queues
+    }
+
+    fn queues_of(kind: PipeKind) -> usize {
+        usize::from(kind == PipeKind::VerbComplete)
     }
 }
 

@@ -7,7 +7,7 @@
 use covalent_api::tap::{HEAD_BYTES, TapFrames, TapHead};
 use covalent_pipe::nic;
 
-use super::{Lane, core::Core, stamp};
+use super::{Lane, pipes::Pipes, stamp};
 
 /// Capacity for the records of one round.
 const STAGED_BYTES: usize = 1 << 20;
@@ -72,7 +72,7 @@ impl Tap {
     }
 
     /// Moves the staged records to the pipe.
-    fn hand_over(&mut self, core: &mut Core) {
+    pub fn hand_over(&mut self, pipes: &mut Pipes) {
         let mut start = 0;
         for &end in &self.ends {
             let record = &mut self.staged[start..end];
@@ -84,7 +84,7 @@ impl Tap {
                 };
                 record[..HEAD_BYTES].copy_from_slice(&head.to_bytes());
             }
-            if has_room(core, self.pipe, record.len()) && core.deliver(self.pipe, record) {
+            if has_room(pipes, self.pipe, record.len()) && pipes.deliver(self.pipe, record) {
                 self.missed = 0;
             } else {
                 self.missed = self.missed.saturating_add(1);
@@ -110,10 +110,11 @@ impl Lane {
         frames: TapFrames,
         snap_bytes: u32,
     ) -> Result<(), String> {
-        let slot = self.core.pipe_slot(session, pipe)?;
-        let index = self.core.pipes.get(slot).and_then(|pipe| pipe.port);
+        let slot = self.pipes.pipe_slot(session, pipe)?;
+        let index = self.pipes.slots.get(slot).and_then(|pipe| pipe.port);
         let port = self
             .ports
+            .slots
             .iter_mut()
             .find(|port| Some(port.index) == index)
             .ok_or_else(|| format!("pipe {pipe} names no port: a pipe that taps names its own"))?;
@@ -125,35 +126,24 @@ impl Lane {
             );
         }
         port.tap = Some(Box::new(Tap::new(slot, frames, snap_bytes as usize)));
-        self.taps += 1;
+        self.ports.taps += 1;
         Ok(())
     }
 
     /// Ends the capture into the pipe in slot `pipe`, if it is one.
     pub(super) fn untap(&mut self, pipe: usize) {
-        for port in &mut self.ports {
+        for port in &mut self.ports.slots {
             if port.tap.as_ref().is_some_and(|tap| tap.pipe() == pipe) {
                 port.tap = None;
-                self.taps -= 1;
+                self.ports.taps -= 1;
             }
-        }
-    }
-
-    /// Moves the records captured in this round to their pipes.
-    pub(super) fn hand_over_taps(&mut self) {
-        if self.taps == 0 {
-            return;
-        }
-        let Self { ports, core, .. } = self;
-        for tap in ports.iter_mut().filter_map(|port| port.tap.as_mut()) {
-            tap.hand_over(core);
         }
     }
 }
 
 /// Whether a record fits. Checked in advance, so that the pipe does not count it as a drop, nor as
 /// a packet that its application lost.
-fn has_room(core: &mut Core, pipe: usize, bytes: usize) -> bool {
-    let pipe = core.pipes.get_mut(pipe);
+fn has_room(pipes: &mut Pipes, pipe: usize, bytes: usize) -> bool {
+    let pipe = pipes.slots.get_mut(pipe);
     pipe.is_some_and(|pipe| pipe.nic.free_bytes() >= nic::footprint_bytes(bytes))
 }

@@ -217,7 +217,7 @@ fn a_rule_that_a_kernel_refuses_is_undone_on_every_port() {
     } = answer.went.unwrap_err();
     assert!(matches.is_some() && reason.contains("full"), "{reason}");
     assert_eq!(played.rules(), [map(&before), map(&before)]);
-    assert!(played.lane.change.is_none());
+    assert!(played.lane.housekeeping.change.is_none());
     // The lane commits no configuration that it has not prepared.
     let (answer, _) = played.have(Command::Commit);
     assert_eq!(answer.went.unwrap().epoch, 0);
@@ -236,7 +236,7 @@ fn a_prepared_change_is_rolled_back_when_another_lane_refuses() {
     assert!(answer.went.is_ok() && rounds > 1);
     assert_eq!(played.rules(), [map(&before), map(&before)]);
     assert_eq!(locked(&played.below[0]).miss, Some(Action::Kernel));
-    assert!(played.lane.change.is_none());
+    assert!(played.lane.housekeeping.change.is_none());
     // Nothing is left of it.
     let (answer, rounds) = played.have(Command::RollBack);
     assert!(answer.went.is_ok() && rounds == 1);

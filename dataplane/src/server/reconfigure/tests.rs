@@ -45,15 +45,6 @@ struct Below {
 struct Noting(Arc<Mutex<Below>>);
 
 impl Part for Noting {
-    fn burst(
-        &mut self,
-        _: &PortInfo,
-        _: usize,
-        _: &mut dyn FnMut(&[u8]),
-    ) -> Result<usize, PortError> {
-        Ok(0)
-    }
-
     fn steer(&mut self, info: &PortInfo, change: &SteerChange) -> Result<(), PortError> {
         let mut below = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(left) = below.fails_in {

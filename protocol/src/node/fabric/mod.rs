@@ -1,14 +1,14 @@
 //! The network beyond the neighbors: trees, and channels of paths.
 //!
-//! Trees use *neighbor indexes*; each cable that is up has one, up to a bound, and the index and the
-//! link name each other. Control messages are ordinary messages of the link: they arrive exactly
-//! once and in order, or the link fails. Then both ends discard the state that they received from
-//! each other.
+//! Trees use *neighbor indexes*; each cable that is up has one, up to a bound, and the index and
+//! the link name each other. Control messages are ordinary messages of the link: they arrive
+//! exactly once and in order, or the link fails. Then both ends discard the state that they
+//! received from each other.
 //!
 //! A path is used like a cable. At each of its ends there is a link of this node on a *virtual
-//! port*, with a number from [`PATH_PORTS`](crate::PATH_PORTS) on. It has the same handshake, reflection, slots,
-//! latches and resolution as any other link. Its frames pass over the [channels](crate::channel)
-//! that the path reserved; the nodes between keep no state of an exchange. A committed exchange was
+//! port*, with a number from [`PATH_PORTS`](crate::PATH_PORTS) on. It has the same handshake,
+//! reflection, slots, latches and resolution as any other link. Its frames pass over the
+//! [channels](crate::channel) that the path reserved; the nodes between keep no state of an exchange. A committed exchange was
 //! thus committed by the far end itself. When a hop fails, the link fails, as on a cable: open
 //! exchanges are queried over another path, or the caller receives that they are in doubt.
 //!

@@ -78,7 +78,7 @@ impl Played {
 
     /// Numbers of the ports that the lane has, with whether they are configured.
     fn ports(&self) -> Vec<(u16, bool)> {
-        let slots = self.lane.ports.iter();
+        let slots = self.lane.ports.slots.iter();
         slots.map(|slot| (slot.index, slot.is_configured)).collect()
     }
 }
@@ -105,7 +105,7 @@ fn a_new_port_gets_all_rules_over_several_rounds_before_it_is_placed() {
     assert!(answer.went.is_ok() && answer.ports.is_empty());
     assert_eq!(played.ports(), [(0, true), (1, true), (7, true)]);
     // Existing bindings apply to the new port too.
-    let slot = &played.lane.ports[2];
+    let slot = &played.lane.ports.slots[2];
     assert!(
         bound
             .iter()
@@ -162,7 +162,7 @@ fn a_port_whose_kernel_refuses_is_returned_and_nothing_changes() {
     assert_eq!(answer.ports.len(), 2, "both are to be closed");
     assert_eq!(played.ports(), [(0, true), (1, true)]);
     assert_eq!(played.rules(), [map(&configured), map(&configured)]);
-    assert!(played.lane.change.is_none());
+    assert!(played.lane.housekeeping.change.is_none());
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn a_detached_port_returns_with_the_rules_in_force() {
     let (answer, _) = played.have(Command::DetachPorts { ports: vec![0, 1] });
     assert_eq!(answer.ports.len(), 2);
     let is_absent = |played: &Played| {
-        let slots = played.lane.ports.iter();
+        let slots = played.lane.ports.slots.iter();
         slots
             .map(|slot| slot.port.absent().is_some())
             .collect::<Vec<_>>()

@@ -33,7 +33,7 @@ use covalent_pipe::{
 };
 use tempfile::TempDir;
 
-use super::{
+use super::super::{
     Lane,
     command::{Answer, Command, NewPipe, NewRegion, NewSession, Order, Report},
     copying::COPY_BYTES_PER_ROUND,
@@ -208,11 +208,11 @@ impl Stage {
             round += 1;
             assert!(began.elapsed() < PATIENCE, "{command_name} is not answered");
             let filled = self.filled_bytes();
-            let copied = self.lane.copied_bytes;
+            let copied = self.lane.journal.copied_bytes;
             self.changes.store(0, Ordering::Relaxed);
             self.lane.round();
             let changes = self.changes.load(Ordering::Relaxed);
-            let copied = (self.lane.copied_bytes - copied) as usize;
+            let copied = (self.lane.journal.copied_bytes - copied) as usize;
             let filled = self.filled_bytes().abs_diff(filled);
             assert!(
                 changes <= limits.changes && copied <= limits.bytes && filled <= limits.bytes,
@@ -462,7 +462,7 @@ fn durable_regions(stage: &mut Stage) {
     let name = "bank".to_owned();
     stage.done(Command::Detach { session: 2 });
     stage.done(Command::DeleteRegion { name });
-    assert!(stage.lane.copying.is_idle());
+    assert!(stage.lane.journal.copying.is_idle());
 }
 
 /// Rules, and ports in others' places.
@@ -508,16 +508,16 @@ fn the_queues_of_a_session_share_the_quota_of_one() {
         queue.publish();
     }
     for queue in 0..QUEUES {
-        let slot = stage.lane.core.pipe_slot(1, 2 * queue + 1).unwrap();
-        stage.lane.core.queue_source(slot);
+        let slot = stage.lane.pipes.pipe_slot(1, 2 * queue + 1).unwrap();
+        stage.lane.pipes.queue_source(slot);
     }
     let burst = stage.lane.settings.burst as u64;
-    let before = stage.lane.core.submitted;
+    let before = stage.lane.verbs.counts().0;
     let mut rounds = 0;
-    while stage.lane.core.submitted < before + u64::from(QUEUES) * VERBS {
-        let then = stage.lane.core.submitted;
+    while stage.lane.verbs.counts().0 < before + u64::from(QUEUES) * VERBS {
+        let then = stage.lane.verbs.counts().0;
         stage.lane.round();
-        let taken = stage.lane.core.submitted - then;
+        let taken = stage.lane.verbs.counts().0 - then;
         assert!(taken <= burst, "{taken} verbs in one round");
         rounds += 1;
         assert!(rounds < 1000, "the verbs are not taken");

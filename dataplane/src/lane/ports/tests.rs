@@ -4,19 +4,25 @@
 use std::{
     path::Path,
     sync::{
-        Mutex,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, ThreadId},
 };
 
-use covalent_api::status::PortStatus;
+use covalent_api::{config::Config, status::PortStatus};
 
-use super::{
-    played_port::{Part, PlayedPort},
-    *,
+use crate::{
+    identity::Identity,
+    lane::{
+        Lane,
+        command::{Command, Order, Report},
+        new_port::NewPort,
+        played_port::{Part, PlayedPort},
+    },
+    mailbox::Mailbox,
+    port::{Port, PortError, PortInfo},
 };
-use crate::port::{Port, PortInfo};
 
 /// The test's view of a port that it has given away.
 #[derive(Debug, Default)]
@@ -186,13 +192,13 @@ fn a_port_whose_interface_is_reported_gone_is_lost_once() {
     let mut stage = Stage::new(directory.path(), true);
     for ticket in 0..2 {
         let reason = "its device was taken out".to_owned();
-        let command = command::Command::LosePort { port: 3, reason };
+        let command = Command::LosePort { port: 3, reason };
         stage.orders.push(Order { ticket, command }).unwrap();
     }
     stage.rounds(3);
     assert_eq!(stage.remains().len(), 1);
     assert!(stage.port().absent.is_some());
-    let command = command::Command::SetPort {
+    let command = Command::SetPort {
         port: 3,
         enabled: true,
     };

@@ -1,4 +1,5 @@
-//! Verbs: [`covalent_protocol::region`] on memory that applications share with this process.
+//! Executes verbs: [`covalent_protocol::region`] on memory that applications share with this
+//! process.
 
 use covalent_api::{request::Rights, status::Causes};
 use covalent_pipe::region::RegionMemory;

@@ -23,7 +23,7 @@ use covalent_protocol::{
     verb::{Request, Verb},
 };
 
-use super::{
+use super::super::{
     Lane,
     command::{Command, NewRegion, NewSession, Order, Report},
     new_port::NewPort,
