@@ -12,6 +12,9 @@ use crate::{
     tx::TxPipe,
 };
 
+#[cfg(doc)]
+use crate::error::Error;
+
 impl Device {
     /// Opens a pipe that receives from every port of the lane. It receives nothing until it is
     /// bound. `capacity_bytes` is a power of two, 64 KiB to 1 GiB. The default

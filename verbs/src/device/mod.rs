@@ -50,6 +50,7 @@ use session::Session;
 
 pub use holdings::{Carried, Reconnection};
 pub(crate) use opened::Opened;
+#[cfg(feature = "tokio")]
 pub(crate) use reconnect::PAUSE;
 
 /// Default time that a blocking call polls before it sleeps. Longer than a round trip through an
@@ -319,7 +320,8 @@ impl Device {
     /// loop does not look cause no wake-up. The descriptor may be readable without any news. A call
     /// that waits ends this state; the descriptor is readable then.
     ///
-    /// A [`Group`] also needs a call of [`Group::try_next`] at [`Group::poll_at`].
+    /// A [`Group`](crate::Group) also needs a call of
+    /// [`Group::try_next`](crate::Group::try_next) at [`Group::poll_at`](crate::Group::poll_at).
     ///
     /// Does not block, unless the daemon is gone and the device
     /// [reconnects](Device::set_reconnect).
