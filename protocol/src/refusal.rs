@@ -2,8 +2,7 @@
 
 use core::fmt;
 
-/// Why a peer refused a request at message 1. Nothing was executed, and ownership is back with the
-/// sender.
+/// Why a peer refused a request at message 1. Nothing was executed, and nothing will be.
 ///
 /// One byte on the wire. A byte that this version does not know decodes as
 /// [`Refusal::Unsupported`].

@@ -1,5 +1,5 @@
-//! Blocking calls: each posts one verb in two phases and waits for it. Words are in the caller's
-//! byte order, and bytes are as in the region.
+//! Blocking calls: each posts one verb in [two phases](Mode::TwoPhase) and waits for it. Words are
+//! in the caller's byte order, and bytes are as in the region.
 //!
 //! A verb that is refused because one of its words is [busy](crate::Refusal::Busy) is posted again
 //! until it is accepted or the timeout is over.
@@ -29,6 +29,8 @@ pub struct Mismatch {
     pub found: u64,
 }
 
+/// Calls that block: each is one verb in two phases. [`Verbs::execute`] chooses the mode.
+///
 /// All these methods return [`Error::VerbRefused`](crate::Error::VerbRefused),
 /// [`Error::NoSuchPeer`](crate::Error::NoSuchPeer),
 /// [`Error::PeerRestarted`](crate::Error::PeerRestarted) and
@@ -123,7 +125,8 @@ impl Verbs<'_> {
         )?)
     }
 
-    /// Adds to a word, wrapping, and returns its previous value: see [`Verb::FetchAdd`].
+    /// Adds to a word in two phases, wrapping, and returns its previous value: see
+    /// [`Verb::FetchAdd`].
     ///
     /// # Errors
     /// See above.

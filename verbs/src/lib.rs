@@ -45,7 +45,7 @@
 //! full receive queue refuse.
 //!
 //! # Examples
-//! Send a frame over the link of port `p0`, and wait a second for it to come back:
+//! Send a frame on port `p0`, and wait a second for it to come back:
 //! ```no_run
 //! use std::time::Duration;
 //!

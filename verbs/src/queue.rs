@@ -700,7 +700,8 @@ impl<'d> Verbs<'d> {
     /// posted again, for some milliseconds. A stopping daemon refuses verbs that it never sent in
     /// this way.
     ///
-    /// The blocking calls below are this call, one for each verb, in two phases.
+    /// [`Verbs::read`], [`Verbs::fetch_add`] and the other blocking calls are this call, one for
+    /// each verb, in two phases.
     ///
     /// # Errors
     /// [`Error::VerbRefused`], [`Error::NoSuchPeer`], [`Error::PeerRestarted`], [`Error::Invalid`],

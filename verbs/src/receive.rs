@@ -22,7 +22,7 @@ pub const RECEIVE_QUEUE_BYTES_MIN: u64 = QUEUE_BYTES_MIN - RING_AT;
 /// A queue of messages that verbs of any node [send](crate::Verbs::send) to this application.
 ///
 /// Each message arrives exactly once and whole, when its verb is executed at this node. A message
-/// of an undone verb never arrives. Messages have the order of these executions. If a sender waits
+/// of a reversed verb never arrives. Messages have the order of these executions. If a sender waits
 /// for each of its verbs, its messages have the order in which it learned of their completion.
 /// Verbs in flight at the same time have no guaranteed order. A full queue refuses the message,
 /// which stays with its sender.

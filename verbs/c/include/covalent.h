@@ -37,9 +37,10 @@
 // written as bytes. Frames and datagrams are bytes as on the wire. All other numbers are in the
 // machine's byte order, unless a function states otherwise.
 //
-// Threads. A device, its pipes and its queue may be used only on the thread that attached. On other
-// threads their handles give COVALENT_INVALID. Regions, framings and covalent_status_name may be
-// used on every thread. covalent_last_error and covalent_last_in_doubt refer to the calling thread.
+// Threads. A device, its pipes and its queues may be used only on the thread that attached. On
+// other threads their handles give COVALENT_INVALID. Regions, framings and covalent_status_name may
+// be used on every thread. covalent_last_error and covalent_last_in_doubt refer to the calling
+// thread.
 //
 // Processes. Handles belong to the process that attached. After fork(2) every call of the child on
 // them returns COVALENT_FORKED. Closing them in the child, explicitly or at exit, does nothing: the
@@ -921,7 +922,7 @@ typedef struct covalent_completion {
 
 // A queue of messages that verbs of any node send to this application (covalent_send,
 // COVALENT_SEND). Each message arrives exactly once and whole, when its verb is executed at this
-// node. Messages have the order of these executions. A message of an undone verb never arrives.
+// node. Messages have the order of these executions. A message of a reversed verb never arrives.
 // Use the queue only on its device's thread. A zero handle is invalid.
 //
 // Receiving reads memory. It makes no system call unless it has to sleep.
@@ -1777,9 +1778,9 @@ int covalent_verb_queue_depth(struct covalent_verb_queue queue, size_t *depth);
 // `stamp` is valid for writes.
 int covalent_verb_queue_last_stamp(struct covalent_verb_queue queue, struct covalent_stamp *stamp);
 
-// Looks up a region by its name on a node: the neighbor or local node named `node`, or the local
-// node if `node` is null. A negative `timeout_ns` waits forever. Returns COVALENT_DEADLINE if no
-// reply arrives in time.
+// Looks up a region by its name on a node: the neighbor, the local lane, or the node reached over
+// others that is named `node`, or the device's lane if `node` is null. A negative `timeout_ns`
+// waits forever. Returns COVALENT_DEADLINE if no reply arrives in time.
 //
 // # Safety
 // `node` is null or a NUL-terminated string. `name` is a NUL-terminated string. `region` is valid
@@ -1826,7 +1827,7 @@ int covalent_verb_queue_post_batch(struct covalent_verb_queue queue,
 // Wait for the query or poll it as a verb.
 //
 // The completion has the outcome that the verb's completion would have. Otherwise it reports that
-// the verb was undone or never seen, or is forgotten. Undone and never seen mean that the verb was
+// the verb was reversed or never seen, or is forgotten. Reversed and never seen mean that it was
 // not executed. Does not wait: returns COVALENT_FULL as for posting.
 //
 // # Safety

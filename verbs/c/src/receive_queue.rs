@@ -21,7 +21,7 @@ use crate::{
 
 /// A queue of messages that verbs of any node send to this application (covalent_send,
 /// COVALENT_SEND). Each message arrives exactly once and whole, when its verb is executed at this
-/// node. Messages have the order of these executions. A message of an undone verb never arrives.
+/// node. Messages have the order of these executions. A message of a reversed verb never arrives.
 /// Use the queue only on its device's thread. A zero handle is invalid.
 ///
 /// Receiving reads memory. It makes no system call unless it has to sleep.

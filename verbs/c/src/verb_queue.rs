@@ -142,9 +142,9 @@ pub unsafe extern "C" fn covalent_verb_queue_last_stamp(
     })
 }
 
-/// Looks up a region by its name on a node: the neighbor or local node named `node`, or the local
-/// node if `node` is null. A negative `timeout_ns` waits forever. Returns COVALENT_DEADLINE if no
-/// reply arrives in time.
+/// Looks up a region by its name on a node: the neighbor, the local lane, or the node reached over
+/// others that is named `node`, or the device's lane if `node` is null. A negative `timeout_ns`
+/// waits forever. Returns COVALENT_DEADLINE if no reply arrives in time.
 ///
 /// # Safety
 /// `node` is null or a NUL-terminated string. `name` is a NUL-terminated string. `region` is valid
@@ -284,7 +284,7 @@ unsafe fn put(batch: &mut Batch<'_, '_>, post: &covalent_post) -> Result<VerbId>
 /// Wait for the query or poll it as a verb.
 ///
 /// The completion has the outcome that the verb's completion would have. Otherwise it reports that
-/// the verb was undone or never seen, or is forgotten. Undone and never seen mean that the verb was
+/// the verb was reversed or never seen, or is forgotten. Reversed and never seen mean that it was
 /// not executed. Does not wait: returns COVALENT_FULL as for posting.
 ///
 /// # Safety
