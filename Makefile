@@ -317,7 +317,7 @@ guest-test:      ## Tests stock Debian kernels and drivers of real NICs under QE
 
 # Compares with DPDK, iceoryx2, Aeron, UCX, libfabric, sockets, Redis, etcd and bare AF_XDP. Runs
 # all suites even if one misses its goal. The exit status is that of the last failure.
-bench: build bench-peers ## Benchmarks Covalent and its peers; results in bench/results (as root)
+bench: build bench-peers ## Benchmarks Covalent and other systems; results in bench/results (as root)
 	@status=0; \
 	for suite in latency rate streams atomics multicast failover loss exchanges system-calls idle restart counters scrape; do \
 		target/release/covalent-bench $$suite --results bench/results || status=$$?; \
@@ -328,9 +328,9 @@ bench: build bench-peers ## Benchmarks Covalent and its peers; results in bench/
 bench-page:      ## Generates docs/performance.md and its plots from the last results
 	@target/release/covalent-bench page
 
-# Only this target needs the peers: iceoryx2 and Aeron take minutes to build, and UCX and libfabric
+# Only this target needs the other systems: iceoryx2 and Aeron take minutes to build, and UCX and libfabric
 # need Debian packages. Aeron needs CMake 3.30 or newer.
-bench-peers: $(BENCH_CMAKE) $(BENCH_ETCD) ## Installs the peers and builds the benchmarks with them
+bench-peers: $(BENCH_CMAKE) $(BENCH_ETCD) ## Installs the other systems and builds the benchmarks with them
 	@scripts/install-packages build bench count
 	@CMAKE=$(CURDIR)/$(BENCH_CMAKE) $(CARGO) build --release -p covalent-bench --features peers --locked
 

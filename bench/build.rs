@@ -1,4 +1,4 @@
-//! Compiles the glue for peers that are C libraries, if the features `peers` and `ibverbs` are
+//! Compiles the glue for systems that are C libraries, if the features `peers` and `ibverbs` are
 //! enabled.
 //!
 //! A library that is not installed is skipped with a warning that names its package. The program

@@ -1,4 +1,4 @@
-//! The peers to compare with: one list of names for every suite.
+//! The systems to compare with: one list of names for every suite.
 
 use anyhow::{Result, bail, ensure};
 use clap::{
@@ -9,14 +9,14 @@ use clap::{
 /// All that a suite knows.
 pub const ALL: &str = "all";
 
-/// No peer: only the Covalent sides run.
+/// No other system: only the Covalent sides run.
 pub const NONE: &str = "none";
 
-/// All peers that some suite measures, with a description. Each result states what a name means in
-/// its suite, with version, tuning and command lines.
+/// All systems that some suite measures, with a description. Each result states what a name means
+/// in its suite, with version, tuning and command lines.
 const NAMES: &[(&str, &str)] = &[
     (ALL, "every contestant of the suite"),
-    (NONE, "no peer: Covalent alone"),
+    (NONE, "no other system: Covalent alone"),
     ("udp", "kernel UDP, both ends asleep in the kernel"),
     ("udp-spin", "the same, both ends calling recv repeatedly"),
     ("udp-busy", "the same, the kernel polling the interface"),
@@ -125,7 +125,7 @@ const NAMES: &[(&str, &str)] = &[
 /// The `--against` option.
 #[derive(Debug, Clone, Args)]
 pub struct Against {
-    /// Peers to compare with. A name means the same in every suite. Covalent's sides always take
+    /// Systems to compare with. A name means the same in every suite. Covalent's sides always take
     /// part. If some of its sides are named, the other ones are left out. A name that this suite
     /// does not know is an error, which lists the known names.
     #[arg(
@@ -156,7 +156,7 @@ pub fn parser() -> PossibleValuesParser {
     )
 }
 
-/// Returns the `candidates` of `suite` that `wanted` selects: the named peers, and all sides of
+/// Returns the `candidates` of `suite` that `wanted` selects: the named systems, and all sides of
 /// ours unless some are named.
 ///
 /// # Errors

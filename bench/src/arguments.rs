@@ -65,7 +65,7 @@ impl Wire {
 /// Atomic additions at another node.
 #[derive(Debug, Args)]
 pub struct Atomics {
-    /// Peers to compare with.
+    /// Systems to compare with.
     #[command(flatten)]
     pub against: Against,
     /// Where and how long.
@@ -105,7 +105,7 @@ impl Exchanges {
 /// Links that are cut under load.
 #[derive(Debug, Args)]
 pub struct Failover {
-    /// Peers to compare with.
+    /// Systems to compare with.
     #[command(flatten)]
     pub against: Against,
     /// How often a link is cut in each way, shared out over the least number of repeats.
@@ -149,7 +149,7 @@ pub struct Failover {
 /// Packets and messages between two processes.
 #[derive(Debug, Clone, Args)]
 pub struct Streams {
-    /// Peers to compare with.
+    /// Systems to compare with.
     #[command(flatten)]
     pub against: Against,
     /// How often all contestants take turns.

@@ -14,7 +14,7 @@ use crate::{
     telemetry::{Counters, Scrape},
 };
 
-/// Measures Covalent against its peers on the same machine, in turn, in one run.
+/// Measures Covalent against other systems on the same machine, in turn, in one run.
 ///
 /// It cleans up after itself, also when SIGINT, SIGTERM or SIGHUP ends it, or its terminal or pipe
 /// is closed. Exit status: 0 every goal is met; 1 a goal is missed or Covalent failed; 2 the

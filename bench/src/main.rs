@@ -1,4 +1,4 @@
-//! `covalent-bench`: Covalent against its peers, in one run on one machine.
+//! `covalent-bench`: Covalent against other systems, in one run on one machine.
 //!
 //! Figures vary with other activity on the machine. Each run therefore measures all sides in turn,
 //! several times, and compares medians. It never compares with figures of another run or another

@@ -31,25 +31,25 @@ const CHART_PX: (u32, u32) = (880, 360);
 /// The side whose round trips are those of an application's compare-and-swap.
 const SWAP: &str = "covalent-cas";
 
-/// A figure of Covalent and the same of a peer, from one run.
+/// A figure of Covalent and the same of another system, from one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
     /// The work, in the words of a user.
     work: String,
-    /// The peer, with its mode.
+    /// The other system, with its mode.
     peer: &'static str,
     /// The unit of both figures.
     unit: &'static str,
     /// Whether the smaller figure is the better one.
     less_is_better: bool,
-    /// The figure of Covalent and that of the peer; `None` if either was not measured.
+    /// The figure of Covalent and that of the other system; `None` if either was not measured.
     figures: Option<(f64, f64)>,
     /// Copy or zero-copy, poll or adaptive, page size.
     conditions: String,
 }
 
 impl Comparison {
-    /// How many times better Covalent is; below 1 the peer is better.
+    /// How many times better Covalent is; below 1 the other system is better.
     fn ratio(&self) -> Option<f64> {
         let (ours, theirs) = self.figures?;
         let (better, worse) = if self.less_is_better {
@@ -109,7 +109,9 @@ fn compare(
             unit: "µs",
             less_is_better: true,
             figures: p50_us(SWAP).zip(p50_us(peer)),
-            conditions: format!("AF_XDP on veth, copy, lanes poll, pages of 4 KiB; {mode}"),
+            conditions: format!(
+                "one phase, AF_XDP on veth, copy, lanes poll, pages of 4 KiB; {mode}"
+            ),
         }
     };
     let packets = "64 B packets to another process and back";
@@ -179,8 +181,8 @@ fn cut(failover: Option<&failover::Results>) -> Comparison {
 #[must_use]
 pub fn text(comparisons: &[Comparison], chart: &str) -> String {
     let mut out = format!(
-        "![How many times better than a peer]({chart})\n\n\
-         | work | Covalent | peer | | ratio | conditions |\n\
+        "![How many times better than another system]({chart})\n\n\
+         | work | Covalent | other system | | ratio | conditions |\n\
          |---|---:|---|---:|---:|---|\n"
     );
     for comparison in comparisons {
@@ -250,7 +252,7 @@ fn draw(bars: &[(String, f64)], svg: &mut String) -> Result<(), Box<dyn std::err
         .disable_y_axis()
         .light_line_style(RGBColor(255, 255, 255))
         .x_label_formatter(&|ratio| format!("{ratio}"))
-        .x_desc("times better than the peer (logarithmic); left of 1 the peer is better")
+        .x_desc("times better than the other system (logarithmic); left of 1 it is better")
         .label_style((FONT, 13))
         .axis_desc_style((FONT, 14))
         .draw()?;
@@ -297,7 +299,7 @@ mod tests {
         assert_eq!(of_streams.len(), 6);
         let page = text(&of_streams, "performance/opening.svg");
         for words in [
-            "![How many times better than a peer](performance/opening.svg)",
+            "![How many times better than another system](performance/opening.svg)",
             "| 64 B packets to another process and back | 55.0 Mpps | dpdk-memif | 11.0 Mpps | 5.00",
             "| rxe-cas | [not in these runs](#contestants) | |",
             "| tcp | [not in these runs](#contestants) | |",

@@ -58,7 +58,7 @@ fn head(streams: &streams::Results) -> String {
         "# Performance\n\n\
          <!-- Made by `covalent-bench page` from a result of `covalent-bench streams`. Do not \
          edit: measure again. -->\n\n\
-         Covalent beside its peers on one machine of {} cores. Each row compares two medians of\n\
+         Covalent beside other systems on one machine of {} cores. Each row compares two medians of\n\
          one run, in which both sides took turns. The sections below have the spreads, the\n\
          command lines and the cores of either side; the daemon's core counts. soft-RoCE needs\n\
          a kernel with `rdma_rxe`: [guests](supported-kernels.md) compare it.\n\n",

@@ -131,9 +131,9 @@ pub enum Limit {
 pub struct Sides {
     /// Ours.
     pub covalent: f64,
-    /// The peer's, or the required one.
+    /// The other system's, or the required one.
     pub beside: f64,
-    /// The name of the peer.
+    /// The name of the other system.
     pub peer: String,
     /// Of both.
     pub unit: String,
@@ -162,7 +162,7 @@ impl Goal {
         }
     }
 
-    /// Judges the ratio of our median to that of a peer.
+    /// Judges the ratio of our median to that of another system.
     pub fn between(goal: &str, target: impl Into<String>, sides: Sides, limit: Limit) -> Self {
         Self {
             sides: Some(sides.clone()),

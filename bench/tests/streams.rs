@@ -1,4 +1,4 @@
-//! The comparison of pipes with their peers: that it runs, not how fast.
+//! The comparison of pipes with other systems: that it runs, not how fast.
 #![allow(clippy::unwrap_used)]
 
 use std::{

@@ -103,8 +103,8 @@ pub enum Command {
     /// Prepare the machine for a node, report what is not prepared, and undo it.
     #[command(subcommand)]
     Configure(configure::ConfigureCommand),
-    /// Measure Covalent against its peers: run `covalent-bench` with the given arguments (`covalent
-    /// bench --help`).
+    /// Measure Covalent against other systems: run `covalent-bench` with the given arguments
+    /// (`covalent bench --help`).
     #[command(
         disable_help_flag = true,
         after_help = "Examples:\n  \

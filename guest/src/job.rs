@@ -102,7 +102,7 @@ pub fn all() -> Vec<Job> {
             ..Job::plain("dpdk", Line::TrixieBackports, DEADLINE)
         });
     }
-    // Later kernels' soft-RoCE is slower, so this one is the fair peer.
+    // Later kernels' soft-RoCE is slower, so this one is the fair comparison.
     for script in ["roce", "retry"] {
         jobs.push(Job {
             measures: true,

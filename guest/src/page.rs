@@ -14,8 +14,8 @@ const HEAD: &str = "# Supported kernels\n\n\
 `make guest-test` boots stock Debian kernels under QEMU, without KVM, and runs programs in\n\
 them that were built on the host. `covalent-guest page` generates this page from the results\n\
 in `guest/results`. An emulated processor shows nothing about the speed of a real one. So\n\
-figures appear only beside a peer that was measured in the same guest, and only their ratio\n\
-has a meaning.\n";
+figures appear only beside another system that was measured in the same guest, and only\n\
+their ratio has a meaning.\n";
 
 /// The page.
 ///

@@ -22,7 +22,7 @@ const DEBIAN: [&str; 3] = ["bookworm", "bookworm-updates", "bookworm-security"];
 /// Where newer packages for it are.
 const BACKPORTS: &str = "bookworm-backports";
 
-/// Packages of tools that run in the guest: the shell that starts it, and the peers of its
+/// Packages of tools that run in the guest: the shell that starts it, and the systems of its
 /// measurements.
 const TOOLS: [&str; 6] = [
     "busybox-static",

@@ -1,4 +1,4 @@
-//! The baseline peer: AF_XDP with nothing around it.
+//! The baseline: AF_XDP with nothing around it.
 //!
 //! Rings on system calls alone, one socket, one queue, no library, no protocol, no pipe. It is
 //! tuned like the dataplane's own port: the same ring sizes, bursts, `need_wakeup`, chunk size and

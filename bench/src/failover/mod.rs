@@ -68,8 +68,8 @@ const ROUND_TRIPS_FOR: Duration = Duration::from_millis(300);
 /// Timeout for an event to be reported and for a link to come up again.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// For the peers' single cable: the maximum number of cuts of each kind, their length, and the
-/// requests per second.
+/// For the other systems' single cable: the maximum number of cuts of each kind, their length, and
+/// the requests per second.
 const CABLE_CUTS: u32 = 10;
 const CABLE_CUT_MS: u64 = 100;
 const CABLE_RATE: f64 = 5000.0;
@@ -134,7 +134,7 @@ pub fn measure(arguments: &Failover) -> Result<bool> {
     Results::new(began_unix_ms, host, run).finish(&arguments.output)
 }
 
-/// Returns the peers among `wanted`, which have no second link to fail over to.
+/// Returns the other systems among `wanted`, which have no second link to fail over to.
 fn peers(wanted: &[String]) -> Result<Vec<String>> {
     let peer = |name| Candidate {
         name,
@@ -153,8 +153,8 @@ fn peers(wanted: &[String]) -> Result<Vec<String>> {
         .collect())
 }
 
-/// Measures the peers and a message of ours on one cable that is cut and restored. Returns `None`
-/// if there are no peers.
+/// Measures them and a message of ours on one cable that is cut and restored. Returns `None`
+/// if there are none.
 fn severed(arguments: &Failover, peers: &[String]) -> Result<Option<Severed>> {
     if peers.is_empty() {
         return Ok(None);

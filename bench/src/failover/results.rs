@@ -32,7 +32,7 @@ pub struct Run {
     pub verbs: u64,
     /// The figures of each kind of cut.
     pub sides: Vec<Figures>,
-    /// Peers without a second link, on one cable that is cut and restored. `None` if there were
+    /// Systems without a second link, on one cable that is cut and restored. `None` if there were
     /// none.
     pub severed: Option<Severed>,
     /// All cuts, in order.

@@ -17,10 +17,10 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Requests one after the other before anything counts. Figures of a debug build mean nothing.
 const WARM_UP: u64 = if cfg!(debug_assertions) { 20 } else { 200 };
 
-/// Round trips of Covalent and of peers.
+/// Round trips of Covalent and of other systems.
 #[derive(Debug, Clone, Args)]
 pub struct Latency {
-    /// Peers to compare with.
+    /// Systems to compare with.
     #[command(flatten)]
     pub against: Against,
     /// Bytes of each request and each answer, without headers: 8 to 65536.

@@ -1,8 +1,8 @@
-//! Round-trip times of requests that are due at fixed times, for our applications and for peers.
+//! Round-trip times of requests that are due at fixed times, for our applications and for others.
 //!
 //! [`pacing`] defines when requests are due, and [`drive`] sends them and records how long each
 //! took. [`peer`] describes a side, ours or another. [`results`], [`table`] and [`plot`] print the
-//! results. A new peer is a file that implements [`peer::Peer`] and a line in [`peer::all`].
+//! results. A new system is a file that implements [`peer::Peer`] and a line in [`peer::all`].
 
 mod arguments;
 mod busy_poll;
@@ -166,7 +166,7 @@ impl Player {
         self.entry
     }
 
-    /// Runs one repeat. Also returns the machine's other activity. Returns `None` if the peer
+    /// Runs one repeat. Also returns the machine's other activity. Returns `None` if the side
     /// cannot run it or failed; a failure is recorded.
     pub fn measure(&mut self, scene: &Scene<'_>, load: &Load) -> Result<Option<(Repeat, Watched)>> {
         stop::check()?;

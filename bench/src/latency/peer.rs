@@ -78,9 +78,9 @@ impl Load {
     }
 }
 
-/// One side of the comparison: ours or a peer.
+/// One side of the comparison: ours or another system.
 ///
-/// A new peer describes itself and its limits here. It makes its repeats by passing a [`Client`] to
+/// A new side describes itself and its limits here. It makes its repeats by passing a [`Client`] to
 /// [`Load::measure`]: pacing, histograms and all further steps are the same for all. A program that
 /// measures itself returns a [`Repeat`] built from its output, and refuses loads whose schedule it
 /// cannot keep.
@@ -91,8 +91,8 @@ pub trait Peer {
     /// Where its requests go.
     fn medium(&self) -> Medium;
 
-    /// Returns whether it is Covalent. Such a side takes part whatever peers are selected, if one
-    /// of them has its medium.
+    /// Returns whether it is Covalent. Such a side takes part whatever other systems are selected,
+    /// if one of them has its medium.
     fn is_ours(&self) -> bool {
         false
     }
@@ -150,7 +150,7 @@ pub fn chosen(
         .filter(|peer| !peer.is_ours())
         .map(|peer| peer.medium())
         .collect();
-    // Without peers, our sides run alone, on any medium.
+    // Without other systems, our sides run alone, on any medium.
     all.retain(|peer| {
         !peer.is_ours()
             || is_named(peer.as_ref())

@@ -19,13 +19,13 @@ const WARM_UP: u64 = if cfg!(debug_assertions) { 20 } else { 100 };
 /// The options of `loss`: a cable that loses frames and is cut.
 #[derive(Debug, Clone, Args)]
 pub struct Loss {
-    /// Peers to put on the same cable. A name means the same in every suite. Covalent's sides
+    /// Systems to put on the same cable. A name means the same in every suite. Covalent's sides
     /// always take part. A name that this suite does not know is an error, which lists the known
     /// names.
     #[arg(
         long,
         value_delimiter = ',',
-        value_name = "PEER",
+        value_name = "NAME",
         default_value = "tcp,tcp-rto",
         value_parser = crate::against::parser()
     )]

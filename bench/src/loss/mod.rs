@@ -1,4 +1,4 @@
-//! The cost of lost frames: Covalent beside peers that wait for a timer, on one cable that loses
+//! The cost of lost frames: Covalent beside systems that wait for a timer, on one cable that loses
 //! frames of all alike and is cut.
 //!
 //! The sides are those of [`latency`]; only the cable differs. [`wire`] loses frames. [`outage`]
@@ -47,7 +47,7 @@ pub fn example_cuts() -> Vec<Cuts> {
     results::example::results().run.cuts
 }
 
-/// Time between two cuts, in addition to the length of a cut, so that a peer's retransmission timer
+/// Time between two cuts, in addition to the length of a cut, so that a retransmission timer
 /// has recovered.
 const BETWEEN_CUTS: Duration = Duration::from_millis(1500);
 

@@ -17,7 +17,7 @@ pub enum Library {
     Libfabric,
 }
 
-/// Why a peer behind the feature is not there.
+/// Why a system behind the feature is not there.
 pub const LEFT_OUT: &str =
     "this program was built without the feature `peers` (`make bench` builds with it)";
 

@@ -5,7 +5,8 @@
 //!   etcdctl check perf ◄─ loopback ─► three members of etcd                        [etcd]
 //!   redis-benchmark ◄─ loopback ─► redis-server ─ loopback ─► two replicas         [redis-stream]
 //! ```
-//! No process is pinned: four nodes share the available cores, and so do the peers' processes.
+//! No process is pinned: four nodes share the available cores, and so do the processes of
+//! other systems.
 
 mod member;
 mod options;

@@ -13,7 +13,7 @@ use crate::{
 /// Messages that all members of a group deliver in one order.
 #[derive(Debug, Args)]
 pub struct Multicast {
-    /// Peers to compare with.
+    /// Systems to compare with.
     #[command(flatten)]
     pub against: Against,
     /// Members of the group, each with a daemon of its own.

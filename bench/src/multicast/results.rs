@@ -111,7 +111,7 @@ impl Setup {
     pub fn words(&self) -> String {
         format!(
             "a group of {} over cables in memory (copy, pages of 4 KiB), lanes {}, no process \
-             pinned; its daemons and members share the cores, as the peers' processes do",
+             pinned; its daemons and members share the cores, as the other systems' processes do",
             self.members, self.idle
         )
     }
@@ -243,7 +243,7 @@ fn prose(report: &Results) -> Block {
          joins every two daemons. A message is delivered when all members have it. All members\n\
          deliver the same messages in the same order, which each slice checks. *Messages*\n\
          counts the ordered messages, *deliveries* those that all members together received.\n\
-         The peers use the loopback interface. One is etcd with three members, data in memory\n\
+         Others use the loopback interface. One is etcd with three members, data in memory\n\
          and `--unsafe-no-fsync`, under the load of `etcdctl check perf`. Its writes have\n\
          1,280 bytes, and its log outlives the processes; Covalent's messages do not. The\n\
          other is a stream of Redis with two replicas under\n\

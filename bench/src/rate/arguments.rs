@@ -9,7 +9,7 @@ use crate::{against::Against, arguments::Wire};
 /// Receiving from a virtual cable.
 #[derive(Debug, Args)]
 pub struct Rate {
-    /// Peers to compare with.
+    /// Systems to compare with.
     #[command(flatten)]
     pub against: Against,
     /// How it is measured.

@@ -102,7 +102,7 @@ impl Figure {
     }
 }
 
-/// One goal: ours against the best of some peers, at one size.
+/// One goal: ours against the best of some other systems, at one size.
 struct Against {
     name: &'static str,
     peers: &'static [&'static str],
@@ -236,7 +236,7 @@ impl Suite for Run {
                             format!("{} {}", short(sides.covalent), sides.unit)
                         })
                     }),
-                    (">peer", &|goal| {
+                    (">other system", &|goal| {
                         sides(goal, |sides| {
                             format!("{} {}", short(sides.beside), sides.unit)
                         })

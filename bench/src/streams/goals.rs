@@ -12,13 +12,14 @@ use crate::{
 /// The contestant that the goals apply to.
 pub const OURS: &str = "covalent-pipe";
 
-/// The same without the session beside a pipe, to show the session's cost. It is not a peer either.
+/// The same without the session beside a pipe, to show the session's cost. It is no other system
+/// either.
 pub const OURS_ALONE: &str = "covalent-pipe-alone";
 
-/// The machine's limit, which is no peer.
+/// The machine's limit, which is no other system.
 pub const LIMIT: &str = "ring";
 
-/// One goal: pipes against one peer, at the worst of some sizes.
+/// One goal: pipes against one other system, at the worst of some sizes.
 struct Against {
     name: &'static str,
     peer: &'static str,
@@ -164,14 +165,14 @@ const fn goal(
     }
 }
 
-/// Pipes against a peer in one case.
+/// Pipes against another system in one case.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Comparison {
     /// The case.
     pub case: Case,
     /// Median of pipes.
     pub ours: f64,
-    /// Median of the peer.
+    /// Median of the other system.
     pub theirs: f64,
     /// How many times better pipes are.
     pub ratio: f64,

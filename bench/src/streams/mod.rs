@@ -1,4 +1,4 @@
-//! Pipes against peers on the same machine: the same work per packet or message, between two
+//! Pipes against other systems on one machine: the same work per packet or message, between two
 //! processes on the same two cores.
 //!
 //! ```text
@@ -67,8 +67,8 @@ pub use role::play;
 pub use source::Mix;
 pub use testpmd::{PROGRAM as TESTPMD, Testpmd, version as testpmd_version};
 
-/// Time before counting, for caches, branch predictors and, with some peers, the connection setup.
-/// Figures of a debug build are meaningless.
+/// Time before counting, for caches, branch predictors and, with some systems, the connection
+/// setup. Figures of a debug build are meaningless.
 const WARM_UP: Duration = Duration::from_millis(if cfg!(debug_assertions) { 20 } else { 100 });
 
 const PACKETS: &[Test] = &[Test::Echo, Test::OneWay, Test::RoundTrip];

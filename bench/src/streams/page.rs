@@ -74,7 +74,7 @@ pub fn blocks(report: &Results) -> Vec<Block> {
 fn method(report: &Results) -> Block {
     Block::Text(format!(
         "## Method\n\n\
-         The tests of pipes compare pipes with their peers on one machine, in one run. Each of\n\
+         The tests of pipes compare pipes with other systems on one machine, in one run. Each of\n\
          the two processes has a core of its own. The work for each packet is the same: touch\n\
          a byte of it, then send it back. testpmd swaps addresses instead, and its near side\n\
          looks at nothing. All contestants take turns, case by case, {} times. Figures are\n\
@@ -165,14 +165,14 @@ fn verdicts(report: &Results) -> Block {
         (goal.map(|goal| goal.met), words, cells)
     });
     Block::Goals {
-        columns: [">ratio", ">pipes", ">peer", "at"]
+        columns: [">ratio", ">pipes", ">other system", "at"]
             .map(str::to_owned)
             .into(),
         rows: rows.collect(),
     }
 }
 
-/// Lists every case in which a peer is better than pipes.
+/// Lists every case in which another system is better than pipes.
 fn lost(report: &Results) -> Block {
     let lost: Vec<String> = report
         .figures
@@ -199,7 +199,7 @@ fn lost(report: &Results) -> Block {
     } else {
         lost.join("\n")
     };
-    Block::Text(format!("## Where a peer is better\n\n{lost}"))
+    Block::Text(format!("## Where another system is better\n\n{lost}"))
 }
 
 fn section(report: &Results, test: Test) -> Vec<Block> {
@@ -301,7 +301,7 @@ pub fn contestants(report: &Results) -> Vec<Block> {
             "repetitions",
         ),
         Block::text(
-            "`make bench` installs the peers, measures, and keeps the raw results in\n\
+            "`make bench` installs the other systems, measures, and keeps the raw results in\n\
          `bench/results`. `covalent-bench page` generates this page from them. Nothing else\n\
          may run meanwhile.",
         ),

@@ -55,7 +55,7 @@ pub struct Tallies {
 impl Company {
     /// A folder and a socket in it.
     pub fn gather() -> Result<Self> {
-        // In memory if possible, unless TMPDIR is set: some peers keep their rings in files.
+        // In memory if possible, unless TMPDIR is set: some systems keep their rings in files.
         let in_memory = Path::new("/dev/shm");
         let folder = if std::env::var_os("TMPDIR").is_none() && in_memory.is_dir() {
             tempfile::tempdir_in(in_memory)
@@ -304,7 +304,7 @@ fn wait_until_met(near: &mut dyn NearEnd) -> Result<()> {
     Ok(())
 }
 
-/// Removes shared memory whose name begins with `prefix`: some peers leave it by design.
+/// Removes shared memory whose name begins with `prefix`: some systems leave it by design.
 fn remove_shared_memory(prefix: &str) {
     let left = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
     for entry in left {

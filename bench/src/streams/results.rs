@@ -254,7 +254,7 @@ mod tests {
             failures: vec!["it ended".to_owned()],
             ..entry(name)
         };
-        // The availability of peers does not count.
+        // The availability of other systems does not count.
         assert!(ours_held(&[
             entry("covalent-port"),
             absent("aeron"),

@@ -29,11 +29,11 @@ const RECHECK_INTERVAL: Duration = Duration::from_millis(50);
 pub struct Goal {
     /// `rate`, or one of the round trips: `rtt_lane`, `rtt_lane_udp`, `rtt`, `rtt_udp`.
     pub goal: String,
-    /// The peer's figure.
+    /// The other system's figure.
     pub bare: f64,
     /// Ours.
     pub covalent: f64,
-    /// Ours divided by the peer's.
+    /// Ours divided by the other system's.
     pub ratio: f64,
     /// Of both figures.
     pub unit: String,
@@ -56,7 +56,7 @@ impl Goal {
         }
     }
 
-    /// Returns the name of the peer.
+    /// Returns the name of the other system.
     pub fn peer(&self) -> &'static str {
         match self.goal.as_str() {
             "rtt_lane_udp" | "rtt_udp" => "kernel UDP",
@@ -176,7 +176,7 @@ pub fn measure(
                 .elapsed()
                 .div_duration_f64(measuring + OVERHEAD)
                 .min(0.99);
-            let text = format!("{name}: its peers and Covalent in turn");
+            let text = format!("{name}: other systems and Covalent in turn");
             step.at((done as f64 + part) / MEASUREMENTS.len() as f64, &text)?;
             if began.elapsed() > measuring + GRACE {
                 bail!("{} does not end", bench.name());
@@ -255,19 +255,14 @@ mod tests {
     #[test]
     fn the_goals_of_kept_results_are_read() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench/results");
-        for (suite, names) in [
-            ("rate-", ["rate"].as_slice()),
-            ("latency-", &["rtt_lane", "rtt_lane_udp", "rtt", "rtt_udp"]),
+        for (result, names) in [
+            ("rate.json", ["rate"].as_slice()),
+            (
+                "latency.json",
+                &["rtt_lane", "rtt_lane_udp", "rtt", "rtt_udp"],
+            ),
         ] {
-            let results = std::fs::read_dir(&folder).expect("results are in the repository");
-            let result = results
-                .map(|entry| entry.expect("readable").path())
-                .find(|path| {
-                    let file = path.file_name().expect("a file").to_string_lossy();
-                    file.starts_with(suite)
-                })
-                .expect("a result of the suite");
-            let text = std::fs::read_to_string(result).expect("readable");
+            let text = std::fs::read_to_string(folder.join(result)).expect("a kept result");
             let goals = parse(&text).expect("goals");
             for name in names {
                 let goal = goals.iter().find(|goal| goal.goal == *name);

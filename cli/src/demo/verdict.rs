@@ -48,7 +48,7 @@ pub struct Results<'a> {
     pub checks: &'a [Check],
     /// The processes at rest.
     pub rest: &'a [IdleUsage],
-    /// The goals against peers; empty if they were not measured.
+    /// The goals against other systems; empty if they were not measured.
     pub goals: &'a [Goal],
     /// The medium.
     pub medium: Medium,
@@ -81,7 +81,7 @@ impl Results<'_> {
             goals = format!("{goals}; missed: {}", missed.join(", "));
         }
         if self.goals.is_empty() {
-            goals.push_str("; those against peers were not measured");
+            goals.push_str("; those against other systems were not measured");
         }
         let results = match verbose {
             true => "in the table above",
@@ -174,7 +174,7 @@ mod tests {
         let [_, goals, left] = unmeasured.lines(&Left::Nodes, true);
         assert_eq!(
             goals,
-            "performance goals: 1 of 1 met; those against peers were not measured"
+            "performance goals: 1 of 1 met; those against other systems were not measured"
         );
         assert_eq!(
             left,

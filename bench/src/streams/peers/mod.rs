@@ -44,7 +44,7 @@ fn locked_version(name: &str) -> String {
         .to_owned()
 }
 
-/// Returns the description of a library peer, or the reason why it is not available.
+/// Returns the description of a library, or the reason why it is not available.
 pub fn described(means: Means) -> Result<Description, String> {
     let (what, version, tuning) = match means {
         Means::Ucx => library(Library::Ucx)?,
@@ -116,7 +116,7 @@ pub fn near(part: &Part) -> Result<near::Opened> {
         #[cfg(not(feature = "peers"))]
         Means::Iceoryx | Means::Aeron => anyhow::bail!("{LEFT_OUT}"),
         means @ (Means::Ring | Means::Unix | Means::Tcp) => {
-            anyhow::bail!("{means:?} is only a peer of the measurement of pipes")
+            anyhow::bail!("{means:?} takes part only in the measurement of pipes")
         }
     }
 }
