@@ -36,7 +36,7 @@ local REFUSALS = {
     "no_resources", "bad_request", "unknown_region", "out_of_bounds", "no_right", "unsupported", "busy", "misaligned",
     "bad_length", "duplicate", "queue_full", "journal_failed",
 }
-local ENDINGS = { [0] = "undone", "committed", "refused", "forgotten", "never_seen", "no_path" }
+local ENDINGS = { [0] = "reversed", "committed", "refused", "forgotten", "never_seen", "no_path" }
 local NOTES = {
     "advert", "search", "denied", "digest", "resync", "open", "opened", "close", [11] = "called", [14] = "wanted",
 }

@@ -2,11 +2,11 @@
  * Specification of the reversible link of Covalent, to be read from top to bottom.
  *
  * One cable has two ends: end A starts exchanges, end B executes them. In the code each end does
- * both, with separate slots and latches for each direction. There is one slot, two transactions, a
+ * both, with separate slots and latches for each direction. There is one slot, two exchanges, a
  * main path that carries them, and an alternate path over which A may query an outcome. Records are
  * lost, cables are cut, and ends notice late or never.
  *
- *      message           A            B           the right to forward the transaction is with
+ *      message           A            B           the right to forward the exchange is with
  *      1  TENTATIVE      sends  --->  keeps       neither end
  *      2  REFLECTING     knows  <---  replies     neither end
  *      3  COMMIT         sends  --->  executes    B, from here on
@@ -15,7 +15,7 @@
  * An exchange in one phase has messages 1 (REQUEST, executed at once) and 2. Nothing is ever
  * retransmitted. A loss is a failure of the link: the epoch ends, both ends agree on the next one
  * (HELLO), and A queries (RESOLVE) the outcome of the open exchange. B's reply (RESOLVED) is
- * latched. "Undone" returns the right to A, which starts the transaction again.
+ * latched. "Reversed" returns the right to A, which starts the exchange again.
  *
  * spec/README.md lists the bounds and what the model leaves out, and explains how to read a trail.
  * scripts/spec runs everything.
@@ -89,7 +89,7 @@ Link link[2];
 
 /*
  * Records in flight to each end of the main path: kind, epoch, number, slot sequence, and a word.
- * The word is the transaction, the outcome, or whether to commit. In a HELLO number and sequence
+ * The word is the exchange, the outcome, or whether to commit. In a HELLO number and sequence
  * have another meaning, see `echoed` and `asks`.
  */
 chan wire[2] = [ROOM] of { mtype, byte, byte, byte, byte };
@@ -121,7 +121,7 @@ chan verdict  = [1] of { byte, byte };     /* slot sequence, outcome */
 #define UNRESOLVED 4         /* the link failed under it */
 byte progress = FREE;
 byte sequence = FIRST_SEQUENCE;      /* of the slot's last exchange; continues across epochs */
-byte current;                /* the transaction in the slot */
+byte current;                /* the exchange in the slot */
 bool commit;                 /* an unresolved exchange had message 2: B must commit */
 
 /* Path on which the query about the unresolved exchange is in flight. */
@@ -130,7 +130,7 @@ bool commit;                 /* an unresolved exchange had message 2: B must com
 #define ALTERNATE 2
 byte asked = NOWHERE;
 
-/* State of each transaction, as reported to A's caller. */
+/* State of each exchange, as reported to A's caller. */
 #define QUEUED 0             /* with A: never sent, or reversed. A may apply it. */
 #define OPEN   1
 #define DONE   2
@@ -148,7 +148,7 @@ byte reported[TRANSACTIONS];
 #define FORGOTTEN 5          /* only as an outcome: B holds another sequence */
 byte latch = EMPTY;
 byte latched;                /* its sequence */
-byte kept;                   /* its transaction */
+byte kept;                   /* its exchange */
 
 /* ----------------------------------------------------------------------------------- invariants */
 
@@ -159,7 +159,7 @@ byte delivered[TRANSACTIONS];        /* how often B executed it; only for the in
 /*
  * AGREEMENT         never committed at one end and reversed at the other: B executes only the
  *                   exchange that A holds open. Asserted in `execute`, and below as ONE COPY.
- * ONE COPY          at most one end has the right to forward a transaction: A while it is (again)
+ * ONE COPY          at most one end has the right to forward an exchange: A while it is (again)
  *                   queued there, B after its execution.
  * NOTHING RESERVED  B keeps nothing for an exchange whose link it considers failed.
  * EXACTLY ONCE      executed once if "done" was reported to the caller, never if "dropped" was.
@@ -329,7 +329,7 @@ inline resolved() {
 
 /* ------------------------------------------------------------------------- the responder's half */
 
-/* Hands the transaction to B's host. */
+/* Hands the exchange to B's host. */
 inline execute() {
     assert(latched == sequence && reported[kept] == OPEN);             /* AGREEMENT */
     delivered[kept]++
@@ -360,7 +360,7 @@ inline request() {
             latch = KEPT;
             send(B, REFLECTING, latched, 0)
         fi
-    :: latch == UNDONE && about == latched     /* A queried over the other path and got "undone" */
+    :: latch == UNDONE && about == latched     /* A queried over the other path and got "reversed" */
     :: else -> violation(B)
     fi
 }
@@ -472,7 +472,7 @@ inline start(transaction) {
 }
 
 /*
- * Starts the oldest transaction that is with A. Queries the outcome of an unresolved exchange over
+ * Starts the oldest exchange that is with A. Queries the outcome of an unresolved exchange over
  * any path that is up, once in each incarnation of that path. Without a path A is in doubt and
  * waits.
  */
@@ -567,7 +567,7 @@ end: do
 }
 
 /*
- * If no step is possible, no transaction is open. (A run that ends continues here without end, so
+ * If no step is possible, no exchange is open. (A run that ends continues here without end, so
  * that the liveness check covers it.)
  */
 #define RESOLVED_ALL (reported[0] >= DONE && reported[1] >= DONE)

@@ -19,7 +19,8 @@ pub const PIECE_BYTES_MAX: usize = 24 * 1024;
 pub struct HeldBrief {
     /// Incarnation of the daemon.
     pub incarnation: Hex64,
-    /// Number of the agreement. 0 is the configuration that the daemon read at its start.
+    /// Revision: the number of the agreement. 0 is the configuration that the daemon read at its
+    /// start.
     pub epoch: u64,
     /// Digest of the text.
     pub digest: Hex64,
@@ -50,7 +51,7 @@ pub enum RefusalBrief {
     /// The configuration that the client believes in force is not, or another client has queried
     /// since.
     Stale,
-    /// The epoch is not later than the one in force.
+    /// The revision is not later than the one in force.
     NotLater,
     /// Another exchange is in flight.
     Busy,
@@ -68,7 +69,7 @@ pub enum RefusalBrief {
 pub struct LaneHeld {
     /// Index of the lane.
     pub lane: u32,
-    /// The epoch that it holds.
+    /// The revision that it holds.
     pub epoch: u64,
     /// Loop iterations of the lane at the time of its reply.
     pub loops: u64,

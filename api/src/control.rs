@@ -84,7 +84,7 @@ pub enum ControlReply {
     /// To [`ControlRequest::Reload`] and [`ControlRequest::Steer`]: the file or the rules are in
     /// force.
     Reloaded {
-        /// The epoch that control and every lane hold.
+        /// The revision that control and every lane hold.
         epoch: u64,
         /// Keys whose value changed. Empty: the file equals the configuration in force.
         changed: Vec<KeyChange>,

@@ -39,13 +39,13 @@ pub enum EventKind {
         /// The epoch that both ends hold.
         epoch: u32,
     },
-    /// A link is down; its open transactions are being resolved.
+    /// A link is down; its open exchanges are being resolved.
     LinkDown {
         /// Name of the local port.
         port: String,
         /// The evidence, for example `carrier lost`, `sequence gap`, `peer silent`.
         reason: String,
-        /// Transactions that were open here when it went down.
+        /// Exchanges that were open here when it went down.
         open_transactions: u32,
     },
     /// A link does not come up although the other end answers, or the reason for it has changed
@@ -139,9 +139,9 @@ pub enum EventKind {
         /// The error, the affected file, and how to resolve it.
         reason: String,
     },
-    /// Another configuration is in force: control and every lane hold the same epoch.
+    /// Another configuration is in force: control and every lane hold the same revision.
     Configured {
-        /// The epoch.
+        /// The revision.
         epoch: u64,
         /// Keys whose value changed.
         changed: Vec<String>,

@@ -230,7 +230,7 @@ pub enum Request {
     },
     /// Offers the draft: every lane accepts it, or none does.
     Offer {
-        /// The epoch that all are to hold: later than the one in force.
+        /// The revision that all are to hold: later than the one in force.
         epoch: u64,
         /// The configuration that the client believes to be in force.
         believes: HeldBrief,

@@ -331,7 +331,7 @@ pub struct LinkStatus {
     pub refusal: Option<LinkRefusal>,
     /// Epoch in force.
     pub epoch: u32,
-    /// Slots with an open transaction that this side started.
+    /// Slots with an open exchange that this side started.
     pub open_transactions: u32,
     /// Number of times the link came up.
     pub ups: u64,
@@ -350,30 +350,30 @@ pub struct LinkStatus {
     pub rx_records: u64,
     /// Frames or records dropped, by cause. Includes stale epochs after a re-initialization.
     pub drops: Causes,
-    /// Transactions of this side that committed at the other.
+    /// Exchanges of this side that committed at the other.
     pub committed: u64,
-    /// Transactions of this side that were refused by the other.
+    /// Exchanges of this side that were refused by the other.
     pub refused: u64,
-    /// Transactions of this side that were reversed and applied again.
+    /// Exchanges of this side that were reversed and applied again.
     pub reversed: u64,
-    /// Transactions of this side whose outcome was learned by a query after a failure.
+    /// Exchanges of this side whose outcome was learned by a query after a failure.
     pub resolved: u64,
-    /// Of the reversed transactions, those that the other side had never seen. This field and those
+    /// Of the reversed exchanges, those that the other side had never seen. This field and those
     /// below are 0 from a daemon that does not report them.
     #[serde(default)]
     pub never_seen: u64,
-    /// Queries about transactions with other nodes that the neighbor relayed for this side and
+    /// Queries about exchanges with other nodes that the neighbor relayed for this side and
     /// returned a reply to.
     #[serde(default)]
     pub relayed: u64,
     /// Questions of the neighbor that this side passed on to other nodes.
     #[serde(default)]
     pub relays_passed: u64,
-    /// Transactions of the other side that this side executed.
+    /// Exchanges of the other side that this side executed.
     pub executed: u64,
-    /// How long the last failure delayed transactions, in nanoseconds: from the failure, or from
-    /// the first transaction after it if none waited, to the first completed one on any link to
-    /// the same neighbor. `None` until a failure delays a transaction.
+    /// How long the last failure delayed exchanges, in nanoseconds: from the failure, or from
+    /// the first exchange after it if none waited, to the first completed one on any link to
+    /// the same neighbor. `None` until a failure delays an exchange.
     pub last_failover_ns: Option<u64>,
     /// Records that may be in flight without a reflection: the credit that the neighbor issued.
     /// This field and those below are 0 from a daemon that does not report them.
@@ -456,7 +456,7 @@ pub struct FabricStatus {
     #[serde(default)]
     pub passed_records: u64,
     /// Records of other nodes that were dropped because their path was closed. The two ends resolve
-    /// the affected transactions.
+    /// the affected exchanges.
     #[serde(default)]
     pub dropped_records: u64,
 }
@@ -475,7 +475,7 @@ pub struct PathStatus {
     pub opener: bool,
     /// `down` while it is being reserved, then `init`, `up`.
     pub state: String,
-    /// Slots with an open transaction that this side started.
+    /// Slots with an open exchange that this side started.
     pub open_transactions: u32,
 }
 

@@ -1,11 +1,11 @@
 //! Format of a capture of a port's frames.
 //!
-//! A pipe that taps a port holds a record for each frame: a head of [`HEAD_BYTES`], then the first
-//! bytes of the frame.
+//! A pipe that captures a port holds a record for each frame: a head of [`HEAD_BYTES`], then the
+//! first bytes of the frame.
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes before each frame in a pipe that taps.
+/// Bytes before each frame in a pipe that captures.
 pub const HEAD_BYTES: usize = 24;
 
 /// Which frames are captured.

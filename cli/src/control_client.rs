@@ -104,7 +104,7 @@ fn send_request_over(
 
 /// The configuration in force, if it is the wanted one.
 pub struct InForce {
-    /// The epoch that control and every lane hold.
+    /// The revision that control and every lane hold.
     pub epoch: u64,
     /// Keys whose value changed.
     pub changed: Vec<KeyChange>,

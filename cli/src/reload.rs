@@ -39,12 +39,12 @@ pub fn run(args: &ReloadArgs) -> Result<ExitCode> {
     let now = put_in_force(&socket, &ControlRequest::Reload)?;
     if now.changed.is_empty() {
         output::line(&format!(
-            "nothing to change: the file equals the configuration in force under epoch {}",
+            "nothing to change: the file equals the configuration in force under revision {}",
             now.epoch
         ))?;
         return Ok(ExitCode::SUCCESS);
     }
-    output::line(&format!("in force under epoch {}:", now.epoch))?;
+    output::line(&format!("in force under revision {}:", now.epoch))?;
     for change in &now.changed {
         output::line(&format!("  {}", describe_change(change)))?;
     }

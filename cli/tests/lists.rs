@@ -177,7 +177,7 @@ fn rules_change_at_run_time_and_the_file_wins_at_a_reload() {
     let dns = ["--transport", "udp", "--dst-port", "53"];
     let (went, printed) = node.run(&[&["steer", "add", "drop"], &dns[..]].concat());
     assert!(
-        went && printed.contains("in force under epoch 1: Udp -> port 53, drop")
+        went && printed.contains("in force under revision 1: Udp -> port 53, drop")
             && printed.contains("[[steer]]\n"),
         "{printed}"
     );

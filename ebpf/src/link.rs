@@ -1,7 +1,7 @@
 //! Attaching by `bpf_link`.
 //!
-//! The link is a file descriptor. However the process exits, the kernel closes it and detaches the
-//! program. aya also attaches by links. If the kernel refuses a link with `EINVAL`, however, aya
+//! The attachment is a file descriptor. However the process exits, the kernel closes it and
+//! detaches the program. aya also attaches so. If the kernel refuses with `EINVAL`, however, aya
 //! falls back to an attachment that outlives the process. The two system calls are therefore made
 //! here.
 

@@ -36,8 +36,8 @@ impl AttachedProgram {
                  detach id {link}`"
             ),
             _ => format!(
-                "it is on several interfaces: `bpftool link show` shows which link holds it on \
-                 {interface}"
+                "it is on several interfaces: `bpftool link show` shows which attachment holds it \
+                 on {interface}"
             ),
         }
     }
@@ -79,8 +79,8 @@ pub fn attached_programs(ifindex: u32) -> Result<Vec<AttachedProgram>, EbpfError
         .collect())
 }
 
-/// Looks up name and links. Programs and links may appear and disappear meanwhile, so unreadable
-/// ones are skipped.
+/// Looks up name and attachments. Both may appear and disappear meanwhile, so unreadable ones are
+/// skipped.
 pub(crate) fn describe(at: AttachPoint, id: u32) -> AttachedProgram {
     let program = loaded_programs()
         .filter_map(Result::ok)

@@ -45,7 +45,11 @@ pub fn log_event(kind: &EventKind) {
         } => info!(session, pid, program, "application attached"),
         EventKind::JournalFailed { lane, reason } => error!(lane, reason, "the journal has failed"),
         EventKind::Configured { epoch, changed } => {
-            info!(epoch, ?changed, "another configuration is in force");
+            info!(
+                revision = epoch,
+                ?changed,
+                "another configuration is in force"
+            );
         }
         EventKind::NotConfigured { reason } => warn!(reason, "a configuration was refused"),
         EventKind::Stopping => info!("the daemon shuts down gracefully"),

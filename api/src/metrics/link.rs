@@ -91,9 +91,9 @@ pub const LINK: Object<LinkStatus> = Object {
         ),
         Series::gauge(
             Family {
-                name: "covalent_link_open_transactions",
-                unit: "transactions",
-                meaning: "Open transactions that this side started.",
+                name: "covalent_link_open_exchanges",
+                unit: "exchanges",
+                meaning: "Open exchanges that this side started.",
                 worry: "It stays at `link.slots`: verbs wait for slots.",
             },
             |it| f64::from(it.open_transactions),
@@ -190,36 +190,36 @@ pub const LINK: Object<LinkStatus> = Object {
         ),
         Series::count(
             Family {
-                name: "covalent_link_committed_transactions_total",
-                unit: "transactions",
-                meaning: "Transactions of this side that committed at the other side.",
+                name: "covalent_link_committed_exchanges_total",
+                unit: "exchanges",
+                meaning: "Exchanges of this side that committed at the other side.",
                 worry: "It does not grow while verbs are submitted to that neighbor.",
             },
             |it| it.committed,
         ),
         Series::count(
             Family {
-                name: "covalent_link_refused_transactions_total",
-                unit: "transactions",
-                meaning: "Transactions of this side that the other side refused.",
+                name: "covalent_link_refused_exchanges_total",
+                unit: "exchanges",
+                meaning: "Exchanges of this side that the other side refused.",
                 worry: "It grows: see `covalent_verb_refused_total` on the neighbor for the cause.",
             },
             |it| it.refused,
         ),
         Series::count(
             Family {
-                name: "covalent_link_reversed_transactions_total",
-                unit: "transactions",
-                meaning: "Transactions of this side that were reversed and applied again.",
+                name: "covalent_link_reversed_exchanges_total",
+                unit: "exchanges",
+                meaning: "Exchanges of this side that were reversed and applied again.",
                 worry: "It grows without a failure of the link.",
             },
             |it| it.reversed,
         ),
         Series::count(
             Family {
-                name: "covalent_link_resolved_transactions_total",
-                unit: "transactions",
-                meaning: "Transactions of this side whose outcome was resolved by a query after a \
+                name: "covalent_link_resolved_exchanges_total",
+                unit: "exchanges",
+                meaning: "Exchanges of this side whose outcome was resolved by a query after a \
                           failure.",
                 worry: "It grows without a failure of the link.",
             },
@@ -227,9 +227,9 @@ pub const LINK: Object<LinkStatus> = Object {
         ),
         Series::count(
             Family {
-                name: "covalent_link_never_seen_transactions_total",
-                unit: "transactions",
-                meaning: "Reversed transactions that the other side had never seen.",
+                name: "covalent_link_never_seen_exchanges_total",
+                unit: "exchanges",
+                meaning: "Reversed exchanges that the other side had never seen.",
                 worry: "Never on its own: they were lost with the link, before the other side \
                         received them.",
             },
@@ -239,7 +239,7 @@ pub const LINK: Object<LinkStatus> = Object {
             Family {
                 name: "covalent_link_relayed_questions_total",
                 unit: "questions",
-                meaning: "Queries about transactions with other nodes that the neighbor relayed \
+                meaning: "Queries about exchanges with other nodes that the neighbor relayed \
                           for this side, and for which it returned a reply.",
                 worry: "It grows: a cable to another node is cut, and queries to that node go \
                         through this neighbor.",
@@ -257,11 +257,11 @@ pub const LINK: Object<LinkStatus> = Object {
         ),
         Series::count(
             Family {
-                name: "covalent_link_executed_transactions_total",
-                unit: "transactions",
-                meaning: "Transactions of the other side that this side executed.",
+                name: "covalent_link_executed_exchanges_total",
+                unit: "exchanges",
+                meaning: "Exchanges of the other side that this side executed.",
                 worry: "Never on its own. It equals the neighbor's \
-                        `covalent_link_committed_transactions_total` if both ends count the same.",
+                        `covalent_link_committed_exchanges_total` if both ends count the same.",
             },
             |it| it.executed,
         ),
@@ -269,11 +269,11 @@ pub const LINK: Object<LinkStatus> = Object {
             Family {
                 name: "covalent_link_last_failover_seconds",
                 unit: "seconds",
-                meaning: "Delay of transactions by the last failure, until one completed on any \
+                meaning: "Delay of exchanges by the last failure, until one completed on any \
                           link to the same neighbor.",
                 worry: "Far above its usual value while a second link was up. It starts at the \
-                        failure, or at the first transaction after it if none waited. It is \
-                        missing until a failure delays a transaction.",
+                        failure, or at the first exchange after it if none waited. It is \
+                        missing until a failure delays an exchange.",
             },
             |it| it.last_failover_ns.map(seconds),
         ),
@@ -285,7 +285,7 @@ pub const LINK: Object<LinkStatus> = Object {
                           lanes at both ends.",
                 worry: "It is far above its usual value: a lane at one end sleeps, shares its core \
                         or is busy, or frames wait in the port. An idle link is measured once a \
-                        second, one with open transactions at each tick and more often.",
+                        second, one with open exchanges at each tick and more often.",
             },
             |it| &it.round_trips,
         ),

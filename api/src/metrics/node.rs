@@ -50,11 +50,11 @@ pub const NODE: Object<NodeStatus> = Object {
         ),
         Series::gauge(
             Family {
-                name: "covalent_node_config_epoch",
-                unit: "epochs",
-                meaning: "Epoch of the configuration in force. 0 is the configuration that the \
+                name: "covalent_node_config_revision",
+                unit: "revisions",
+                meaning: "Revision of the configuration in force. 0 is the configuration that the \
                           daemon read at its start.",
-                worry: "It differs from `covalent_control_agreed_epoch` while \
+                worry: "It differs from `covalent_control_agreed_revision` while \
                     `covalent_control_agreed` is 1.",
             },
             |it| as_f64(it.config.held.epoch),

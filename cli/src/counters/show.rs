@@ -192,7 +192,7 @@ pub mod tests {
         let reading = |count| {
             let mut reading = reading("running", count);
             for series in &mut reading.series {
-                series.name = "covalent_link_never_seen_transactions_total".into();
+                series.name = "covalent_link_never_seen_exchanges_total".into();
                 series.text = format!("port=\"{}\",peer_name=\"{}\"", walk::NAME, walk::NAME);
             }
             reading

@@ -216,7 +216,7 @@ fn losses_of(before: &PortStatus, after: &PortStatus, between: Duration) -> Find
 }
 
 fn misses_of(before: &PortStatus, after: &PortStatus, between: Duration) -> Finding {
-    let check = format!("port {}: unmatched frames", after.name);
+    let check = format!("port {}: misses", after.name);
     let count = |port: &PortStatus| -> u64 {
         let causes = UNCLAIMED_CAUSES.iter();
         causes.filter_map(|cause| port.drops.get(*cause)).sum()

@@ -4,7 +4,7 @@ use covalent_api::config::{Config, PortKind, packet_memory_bytes};
 
 use super::{facts::Machine, finding::Finding, memory_checks::queues_bytes};
 
-/// The oldest kernel with all used features: XDP programs attached as BPF links (5.9), BPF memory
+/// The oldest kernel with all used features: XDP programs attached by `bpf_link` (5.9), BPF memory
 /// charged to the control group instead of RLIMIT_MEMLOCK (5.11), preferred busy polling of AF_XDP
 /// (5.11).
 const KERNEL_MIN: (u32, u32) = (5, 11);
@@ -132,7 +132,7 @@ pub fn kernel(machine: &Machine, config: Option<&Config>) -> Finding {
     Finding::failed(
         CHECK,
         format!(
-            "Linux {major}.{minor} lacks XDP as a BPF link or counts BPF memory as locked memory"
+            "Linux {major}.{minor} lacks XDP by `bpf_link` or counts BPF memory as locked memory"
         ),
         format!(
             "use Linux {}.{} or newer (Debian 12 has 6.1)",

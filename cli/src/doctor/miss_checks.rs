@@ -11,7 +11,7 @@ use super::{facts::NamedInterface, finding::Finding};
 /// names.
 pub fn port(config: &Config, named: &NamedInterface) -> Option<Finding> {
     named.found.as_ref()?;
-    let check = format!("port {}: unmatched frames go to", named.port);
+    let check = format!("port {}: misses go to", named.port);
     let any = config
         .steer
         .iter()

@@ -123,7 +123,10 @@ pub fn describe(kind: &EventKind) -> Description {
         ),
         EventKind::Configured { epoch, changed } => (
             "configured",
-            format!("epoch {epoch} is in force; changed: {}", changed.join(", ")),
+            format!(
+                "revision {epoch} is in force; changed: {}",
+                changed.join(", ")
+            ),
             None,
         ),
         EventKind::NotConfigured { reason } => (

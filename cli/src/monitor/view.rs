@@ -99,7 +99,7 @@ impl View<'_> {
             return Line::raw("");
         };
         let mut text = format!(
-            "node {} ({}), process {}, up {}, {} attached, configuration epoch {}",
+            "node {} ({}), process {}, up {}, {} attached, configuration revision {}",
             status.node,
             status.guid,
             status.pid,

@@ -37,7 +37,7 @@ pub fn render(status: &NodeStatus, interfaces: &[InterfaceStatus], theme: Theme)
     let held = &status.config.held;
     let _ = writeln!(
         text,
-        "configuration: epoch {}, digest {}{}",
+        "configuration: revision {}, digest {}{}",
         held.epoch,
         held.digest,
         match &status.config.under_way {
@@ -895,7 +895,7 @@ pub(super) mod tests {
         for wanted in [
             "node a (0000000000000abc), process 4711, up 2.5 s, 12.0 MiB resident, 2 attached, 17 \
              of 57 337 mappings",
-            "configuration: epoch 0, digest 0000000000000000",
+            "configuration: revision 0, digest 0000000000000000",
             "1 234 567",
             "native XDP, copy, need_wakeup, 2 MiB pages, 2 queues",
             "98 765",

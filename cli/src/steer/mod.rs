@@ -145,7 +145,7 @@ fn add(args: &AddArgs) -> Result<()> {
     };
     let now = put_in_force(&control_client::socket(&args.node)?, &request)?;
     output::line(&format!(
-        "in force under epoch {}: {}, {}\n\
+        "in force under revision {}: {}, {}\n\
          until the configuration file is put in force again (`covalent reload`, or a start of the \
          node). To keep it, add to the file:\n\n{lines}",
         now.epoch, rule.matches, rule.action
@@ -161,7 +161,7 @@ fn del(args: &DelArgs) -> Result<()> {
     };
     let now = put_in_force(&control_client::socket(&args.node)?, &request)?;
     output::line(&format!(
-        "in force under epoch {}: {summary}\n\
+        "in force under revision {}: {summary}\n\
          until the configuration file is put in force again (`covalent reload`, or a start of the \
          node), if the rule is in it",
         now.epoch

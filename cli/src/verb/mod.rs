@@ -126,7 +126,7 @@ fn explained(error: Error, place: &Place, region: &RemoteRegion, verb: Verb<'_>)
             show::name(&verb)
         ),
         Error::InDoubt { .. } => anyhow!(
-            "in doubt: node {node} did not answer within {} s. The verb was executed, or will be, \
+            "still in flight: node {node} did not answer within {} s. The verb was executed, or will be, \
              or will never be. After this command ends, no completion is reported. Read the word \
              to learn the outcome",
             options.timeout

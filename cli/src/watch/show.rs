@@ -175,7 +175,7 @@ pub mod tests {
             }
         };
         let family = v1::Family {
-            name: "covalent_link_never_seen_transactions_total".into(),
+            name: "covalent_link_never_seen_exchanges_total".into(),
             kind: Kind::Counter.into(),
             series: vec![series(u64::MAX as f64)],
         };

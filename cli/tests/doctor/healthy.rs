@@ -68,7 +68,7 @@ fn nothing_is_found_on_a_sound_pair_of_nodes() {
         let other = Node::up(ward.place(), "other", &ward.at("cable.sock"), "");
         ward.kept.push(Box::new(other));
         ward.finds(&[]);
-        expect_fine(ward, &["names", "pipes", "port p0: unmatched frames"]);
+        expect_fine(ward, &["names", "pipes", "port p0: misses"]);
     });
 }
 

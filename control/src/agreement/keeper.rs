@@ -352,7 +352,7 @@ impl Keeper {
             Record::Adopted(held) => {
                 self.metrics.agreement("adopted");
                 info!(
-                    epoch = held.epoch,
+                    revision = held.epoch,
                     "control adopted the dataplane's configuration"
                 );
                 self.take_text(talk, &held).await?;
@@ -368,7 +368,7 @@ impl Keeper {
             Record::Taken(held, Why::Reinstate) => {
                 self.metrics.agreement("reinstated");
                 info!(
-                    epoch = held.epoch,
+                    revision = held.epoch,
                     "the dataplane holds the agreed configuration again"
                 );
                 let owed = self.owed.take();
@@ -471,7 +471,7 @@ impl Keeper {
             self.own.apply(ready).await;
         }
         let keys: Vec<_> = wish.changed.iter().map(|change| &change.key).collect();
-        info!(epoch = held.epoch, changed = ?keys, "{}", wish.source.in_force());
+        info!(revision = held.epoch, changed = ?keys, "{}", wish.source.in_force());
         self.agreed = Some(wish.draft);
         self.owed = None;
         self.report.ended.send_modify(|count| *count += 1);

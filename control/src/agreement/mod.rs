@@ -40,7 +40,7 @@ const WISHES_MAX: usize = 8;
 pub enum Reloaded {
     /// The wanted configuration is in force.
     Taken {
-        /// The epoch that control and every lane hold.
+        /// The revision that control and every lane hold.
         epoch: u64,
         /// Keys whose value changed.
         changed: Vec<KeyChange>,
@@ -59,7 +59,7 @@ pub enum Reloaded {
 pub enum Reopened {
     /// They were.
     Taken {
-        /// The epoch that control and every lane hold.
+        /// The revision that control and every lane hold.
         epoch: u64,
     },
     /// They could not be.

@@ -202,7 +202,7 @@ impl Healer {
         };
         match self.around.agreement.reopen(held, vec![port.clone()]).await {
             Reopened::Taken { epoch } => {
-                info!(port, epoch, "the port was reopened: {why}");
+                info!(port, revision = epoch, "the port was reopened: {why}");
                 self.complaint = None;
             }
             Reopened::Refused { problems } => {

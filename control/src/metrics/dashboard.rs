@@ -18,8 +18,8 @@ const FIRST: [&str; 14] = [
     "covalent_pipe_dropped_packets_total",
     "covalent_verb_executed_total",
     "covalent_link_failures_total",
-    "covalent_link_committed_transactions_total",
-    "covalent_link_reversed_transactions_total",
+    "covalent_link_committed_exchanges_total",
+    "covalent_link_reversed_exchanges_total",
     "covalent_link_round_trip_seconds",
     "covalent_lane_busy_seconds_total",
 ];

@@ -33,7 +33,7 @@ pub struct OwnMetrics {
     interface_carrier: IntGaugeVec,
     agreements: IntCounterVec,
     agreed: IntGauge,
-    agreed_epoch: IntGauge,
+    agreed_revision: IntGauge,
     unhealed_ports: IntGauge,
     resident_bytes: Gauge,
 }
@@ -136,9 +136,9 @@ impl OwnMetrics {
                 IntCounterVec::new(opts(&families::AGREEMENTS), &families::AGREEMENTS.labels)?,
             )?,
             agreed: kept(&registry, IntGauge::with_opts(opts(&families::AGREED))?)?,
-            agreed_epoch: kept(
+            agreed_revision: kept(
                 &registry,
-                IntGauge::with_opts(opts(&families::AGREED_EPOCH))?,
+                IntGauge::with_opts(opts(&families::AGREED_REVISION))?,
             )?,
             unhealed_ports: kept(
                 &registry,
@@ -181,9 +181,9 @@ impl OwnMetrics {
 
     /// Updates the metrics of the agreed configuration.
     pub fn agreed(&self, agreed: &Agreed) {
-        let epoch = agreed.held.map_or(0, |held| held.epoch);
-        self.agreed_epoch
-            .set(i64::try_from(epoch).unwrap_or(i64::MAX));
+        let revision = agreed.held.map_or(0, |held| held.epoch);
+        self.agreed_revision
+            .set(i64::try_from(revision).unwrap_or(i64::MAX));
         self.agreed.set(i64::from(agreed.is_shared));
     }
 

@@ -445,7 +445,7 @@ fn pages_move_when_the_file_is_in_force_and_not_before() {
     let (code, body) = get(address, "/metrics");
     assert_eq!(code, 200);
     assert!(
-        body.contains("covalent_control_agreed_epoch{node=\"node-a\"} 8"),
+        body.contains("covalent_control_agreed_revision{node=\"node-a\"} 8"),
         "{body}"
     );
     assert!(

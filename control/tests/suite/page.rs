@@ -100,7 +100,7 @@ fn units_match_the_names_and_every_metric_has_its_worry() {
             "packets",
             "frames",
             "records",
-            "transactions",
+            "exchanges",
         ] {
             assert_eq!(
                 stem.ends_with(&format!("_{base}")),

@@ -117,7 +117,9 @@ impl Lane {
             .slots
             .iter_mut()
             .find(|port| Some(port.index) == index)
-            .ok_or_else(|| format!("pipe {pipe} names no port: a pipe that taps names its own"))?;
+            .ok_or_else(|| {
+                format!("pipe {pipe} names no port: a pipe that captures names its own")
+            })?;
         if port.tap.is_some() {
             return Err(
                 "the port is captured already: one capture at a time; stop the other \

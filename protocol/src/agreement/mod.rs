@@ -37,7 +37,8 @@ pub struct Held {
     /// The dataplane's incarnation. A configuration that an earlier incarnation held is no longer
     /// held.
     pub incarnation: u64,
-    /// Number of the agreement. 0: the configuration that the dataplane read at its start.
+    /// Revision: the number of the agreement. 0: the configuration that the dataplane read at its
+    /// start.
     pub epoch: u64,
     /// Digest of the configuration's canonical text.
     pub digest: u64,
@@ -46,7 +47,7 @@ pub struct Held {
 /// A configuration that control offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Proposal {
-    /// The epoch that both are to hold: later than any that control knows of.
+    /// The revision that both are to hold: later than any that control knows of.
     pub epoch: u64,
     /// The configuration that control believes to be in force. A daemon that holds another one
     /// refuses.
@@ -87,7 +88,7 @@ pub enum Refusal {
     /// Control's belief is out of date: the dataplane has a new incarnation, or another client
     /// agreed with it meanwhile.
     Stale,
-    /// The epoch is not later than the one in force.
+    /// The revision is not later than the one in force.
     NotLater,
     /// Another exchange is in flight.
     Busy,

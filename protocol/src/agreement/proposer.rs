@@ -15,7 +15,7 @@ use super::{Held, Proposal, Refusal, Verdict};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Proposer {
     agreed: Option<Held>,
-    /// The latest epoch that was agreed on, received or offered.
+    /// The latest revision that was agreed on, received or offered.
     latest_epoch: u64,
     /// Digest of a configuration agreed with an earlier incarnation that its successor could not
     /// take.

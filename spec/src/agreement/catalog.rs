@@ -140,7 +140,7 @@ pub fn mutants() -> Vec<(Scenario, &'static str)> {
             invariant::SAME_EPOCH,
         ),
         (
-            wrong("same-epoch", Mutant::SameEpoch, is_restarted),
+            wrong("same-revision", Mutant::SameEpoch, is_restarted),
             invariant::ONE_MEANING,
         ),
         (

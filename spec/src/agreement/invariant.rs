@@ -9,8 +9,8 @@ use super::{
 };
 
 /// Every lane holds the configuration that control recorded as agreed.
-pub const SAME_EPOCH: &str = "same epoch";
-/// An epoch of an incarnation has one digest, and epochs increase.
+pub const SAME_EPOCH: &str = "same revision";
+/// A revision of an incarnation has one digest, and epochs increase.
 pub const ONE_MEANING: &str = "one meaning";
 /// While no exchange is open the lanes hold the configuration that the daemon reports.
 pub const WHOLE_OR_NOT: &str = "whole or not";

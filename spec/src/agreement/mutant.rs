@@ -17,7 +17,7 @@ pub enum Mutant {
     WaitsForControl,
     /// A control that starts assumes that the file is in force.
     ControlFromFile,
-    /// Control reinstates under the epoch that was agreed.
+    /// Control reinstates under the revision that was agreed.
     SameEpoch,
     /// A query during an open exchange gets its reply at once.
     AnswersInTheMiddle,

@@ -24,7 +24,7 @@ pub struct Breaches(u8);
 /// One of [`Breaches`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Breach {
-    /// An epoch has two meanings, or does not come after an earlier one.
+    /// A revision has two meanings, or does not come after an earlier one.
     Meaning,
     /// A lane committed an offer that believed a configuration that the lane does not hold.
     Stale,
@@ -60,7 +60,7 @@ pub struct World {
     pub incarnations: u64,
     /// The events so far.
     pub spent: Budget,
-    /// Every digest that a lane held, by incarnation and epoch.
+    /// Every digest that a lane held, by incarnation and revision.
     pub meanings: BTreeMap<(u64, u64), u64>,
     /// The violations found.
     pub breaches: Breaches,

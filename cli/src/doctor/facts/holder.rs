@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-/// A process that holds a BPF program or a link to it.
+/// A process that holds a BPF program or an attachment of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
     /// Process id.
@@ -11,9 +11,9 @@ pub struct Holder {
     pub name: String,
 }
 
-/// Returns the processes that hold the BPF program `id`, directly or through a BPF link. The kernel
-/// shows this only to their owner and to root. A program that was attached over netlink by an
-/// exited loader has no holder.
+/// Returns the processes that hold the BPF program `id`, directly or through an attachment. The
+/// kernel shows this only to their owner and to root. A program that was attached over netlink by
+/// an exited loader has no holder.
 pub fn of_program(id: u32) -> Vec<Holder> {
     let Ok(processes) = fs::read_dir("/proc") else {
         return Vec::new();

@@ -13,7 +13,7 @@ pub const HOST: Broken = Broken {
         ward.edit("[dataplane]\n", "[dataplane]\nmiss = \"drop\"\n");
     },
     findings: &[Expected {
-        check: "port p0: unmatched frames go to",
+        check: "port p0: misses go to",
         level: "warning",
         found: &["nowhere: they are dropped", "near0 has the kernel's address 192.0.2.1/24"],
         cure: "dataplane.miss = \"kernel\"",

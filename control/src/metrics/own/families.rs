@@ -100,13 +100,13 @@ pub(super) const AGREED: Declared = Declared::own(
     },
 );
 
-pub(super) const AGREED_EPOCH: Declared = Declared::own(
+pub(super) const AGREED_REVISION: Declared = Declared::own(
     Kind::Gauge,
     &[],
     Family {
-        name: "covalent_control_agreed_epoch",
-        unit: "epochs",
-        meaning: "Epoch of the configuration that control holds. 0 is the configuration that the \
+        name: "covalent_control_agreed_revision",
+        unit: "revisions",
+        meaning: "Revision of the configuration that control holds. 0 is the configuration that the \
                   daemon read at its start.",
         worry: "Never on its own.",
     },
@@ -179,7 +179,7 @@ pub(in super::super) const OWN: [&Declared; 14] = [
     &EVENTS,
     &AGREEMENTS,
     &AGREED,
-    &AGREED_EPOCH,
+    &AGREED_REVISION,
     &UNHEALED_PORTS,
     &INTERFACE_UP,
     &INTERFACE_CARRIER,

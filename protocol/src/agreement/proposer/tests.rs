@@ -44,7 +44,7 @@ fn answer(verdict: Verdict, held: Held) -> Input {
     Input::Answered { verdict, held }
 }
 
-/// The edited file is in force, under epoch 1.
+/// The edited file is in force, under revision 1.
 fn reloaded() -> Proposer {
     let mut proposer = adopted();
     let proposal = reload(&mut proposer);
@@ -142,7 +142,7 @@ fn an_unanswered_proposal_dies_with_its_dataplane() {
     reload(&mut proposer);
     feed(&mut proposer, Input::Lost);
     feed(&mut proposer, Input::Connected);
-    // The offerer does not reuse an epoch that the dead dataplane may have entered.
+    // The offerer does not reuse a revision that the dead dataplane may have entered.
     let proposal = Proposal {
         epoch: 2,
         believes: held(2, 0, EDITED),
