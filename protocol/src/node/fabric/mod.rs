@@ -8,9 +8,10 @@
 //! A path is used like a cable. At each of its ends there is a link of this node on a *virtual
 //! port*, with a number from [`PATH_PORTS`](crate::PATH_PORTS) on. It has the same handshake,
 //! reflection, slots, latches and resolution as any other link. Its frames pass over the
-//! [channels](crate::channel) that the path reserved; the nodes between keep no state of an exchange. A committed exchange was
-//! thus committed by the far end itself. When a hop fails, the link fails, as on a cable: open
-//! exchanges are queried over another path, or the caller receives that they are in doubt.
+//! [channels](crate::channel) that the path reserved; the nodes between keep no state of an
+//! exchange. A committed exchange was thus committed by the far end itself. When a hop fails, the
+//! link fails, as on a cable: open exchanges are queried over another path, or the caller receives
+//! that they are in doubt.
 //!
 //! An end has a channel exactly while it leads to a node. Its link is down while it has none.
 
