@@ -466,7 +466,7 @@ pub fn mutants() -> Vec<(Scenario, &'static str)> {
     ]
     .into_iter()
     .map(|(scenario, broken)| {
-        let mut others: Vec<_> = invariant::all().iter().map(|other| other.name).collect();
+        let mut others: Vec<_> = invariant::ALL.iter().map(|(name, _)| *name).collect();
         others.retain(|&other| other != broken);
         let scenario = Scenario {
             excused: others,

@@ -1,13 +1,12 @@
 //! The invariants of every state.
 
 use covalent_protocol::{ExchangeId, Mode};
-use stateright::Property;
 
 use crate::{
+    check::Invariant,
     program::Reported,
     rest,
     scenario::Scenario,
-    step::Search,
     world::{Slot, World, guid},
 };
 
@@ -30,33 +29,16 @@ pub const NO_STORM: &str = "no storm";
 pub const ENDS_RESOLVED: &str = "every run ends resolved";
 
 /// All of them.
-#[must_use]
-pub fn all() -> Vec<Property<Search>> {
-    vec![
-        Property::always(AGREEMENT, |search, world| {
-            search.holds(0, || agreement(world))
-        }),
-        Property::always(ONE_COPY, |search, world| {
-            search.holds(1, || one_copy(world))
-        }),
-        Property::always(EXACTLY_ONCE, |search, world| {
-            search.holds(2, || exactly_once(world))
-        }),
-        Property::always(ISOLATION, |search, world| {
-            search.holds(3, || isolation(world))
-        }),
-        Property::always(NOTHING_RESERVED, |search, world| {
-            search.holds(4, || nothing_reserved(world))
-        }),
-        Property::always(BOOKS, |search, world| search.holds(5, || books(world))),
-        Property::always(NO_STORM, |search, world| {
-            search.holds(6, || no_storm(&search.scenario, world))
-        }),
-        Property::always(ENDS_RESOLVED, |search, world| {
-            search.holds(7, || rest::quiesces(&search.scenario, world))
-        }),
-    ]
-}
+pub const ALL: &[Invariant<Scenario>] = &[
+    (AGREEMENT, |_, world| agreement(world)),
+    (ONE_COPY, |_, world| one_copy(world)),
+    (EXACTLY_ONCE, |_, world| exactly_once(world)),
+    (ISOLATION, |_, world| isolation(world)),
+    (NOTHING_RESERVED, |_, world| nothing_reserved(world)),
+    (BOOKS, |_, world| books(world)),
+    (NO_STORM, no_storm),
+    (ENDS_RESOLVED, rest::quiesces),
+];
 
 fn books(world: &World) -> bool {
     world.sides.iter().all(|side| side.program.breach.is_none())

@@ -19,7 +19,7 @@
 //! | [`sight`] | the events that a search must reach, or it shows nothing about them |
 //! | [`mutant`] | deliberate defects, each of which must be found |
 //! | [`unnumbered`] | one of them: records without numbers |
-//! | [`check`] | runs the checker and reports the states that it explored |
+//! | [`check`] | a search through any scenario, and the states that it explored |
 //! | [`catalog`] | the scenarios to check |
 //! | [`group`], [`trees`] | the same for groups and for trees |
 #![forbid(unsafe_code)]
@@ -42,7 +42,7 @@ pub mod unnumbered;
 pub mod world;
 
 pub use self::{
-    check::{Explored, explore},
+    check::{Explored, Space, explore},
     mutant::Mutant,
     scenario::Scenario,
 };

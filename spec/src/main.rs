@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeSet, env, fmt, process::ExitCode};
 
-use covalent_spec::{Explored, Scenario, agreement, catalog, explore, group, sight, trees};
+use covalent_spec::{Explored, Scenario, Space, agreement, catalog, explore, group, trees};
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = env::args().skip(1).collect();
@@ -36,9 +36,7 @@ fn main() -> ExitCode {
     }
     let mut failures = check(
         "the production state machines",
-        explore,
         scenarios,
-        sight::ALL.iter().map(|sight| sight.name),
         catalog::mutants(),
     );
     if !bounded {
@@ -71,9 +69,7 @@ fn exit(failures: usize) -> ExitCode {
 fn agreements(bounded: bool) -> usize {
     check(
         "how control and the dataplane agree",
-        agreement::explore,
         agreement::catalog::scenarios(bounded),
-        agreement::sight::ALL.iter().map(|&(_, name)| name),
         agreement::catalog::mutants(),
     )
 }
@@ -87,9 +83,7 @@ fn groups(bounded: bool) -> usize {
     };
     check(
         "the state machine of groups",
-        group::explore,
         scenarios,
-        group::sight::ALL.iter().map(|sight| sight.name),
         group::catalog::mutants(),
     )
 }
@@ -98,22 +92,14 @@ fn groups(bounded: bool) -> usize {
 fn of_trees(bounded: bool) -> usize {
     check(
         "trees",
-        trees::explore,
         trees::catalog::scenarios(bounded),
-        trees::sight::ALL.iter().map(|sight| sight.name),
         trees::catalog::mutants(),
     )
 }
 
-/// Explores the scenarios that must hold. Checks that they reach each of the `sights`, and that
-/// every mutant is found. Returns the number of failed lines.
-fn check<Searched, Step: fmt::Debug>(
-    what: &str,
-    explore: impl Fn(Searched) -> Explored<Step>,
-    scenarios: Vec<Searched>,
-    sights: impl Iterator<Item = &'static str>,
-    mutants: Vec<(Searched, &'static str)>,
-) -> usize {
+/// Explores the scenarios that must hold. Checks that they reach each sight, and that every mutant
+/// is found. Returns the number of failed lines.
+fn check<S: Space>(what: &str, scenarios: Vec<S>, mutants: Vec<(S, &'static str)>) -> usize {
     let mut failures = 0;
     let mut seen = BTreeSet::new();
     print_line(&format!("{what}, which must hold (stateright)"));
@@ -122,6 +108,7 @@ fn check<Searched, Step: fmt::Debug>(
         failures += usize::from(!holds(&explored));
         seen.extend(explored.seen);
     }
+    let sights = S::SIGHTS.iter().map(|sight| sight.name);
     for sight in sights.filter(|sight| !seen.contains(sight)) {
         print_line(&format!(
             "NOT SEEN: {sight}; the searches above do not cover it"

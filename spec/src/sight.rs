@@ -3,27 +3,13 @@
 use covalent_protocol::{DownReason, LinkCounters};
 
 use crate::{
+    check::{Sight, sight},
     program::Reported,
     world::{Side, TRANSACTIONS_MAX, World},
 };
 
-/// Something that happens in a state, or happened on the way to it.
-pub struct Sight {
-    /// Its name.
-    pub name: &'static str,
-    happened: fn(&World) -> bool,
-}
-
-impl Sight {
-    /// Whether it did.
-    #[must_use]
-    pub fn is_seen(&self, world: &World) -> bool {
-        (self.happened)(world)
-    }
-}
-
 /// All of them.
-pub const ALL: &[Sight] = &[
+pub const ALL: &[Sight<World>] = &[
     sight("an exchange committed", |world| {
         reported(world, Reported::Done)
     }),
@@ -125,10 +111,6 @@ pub const ALL: &[Sight] = &[
         failed(world, DownReason::PeerRestarted)
     }),
 ];
-
-const fn sight(name: &'static str, happened: fn(&World) -> bool) -> Sight {
-    Sight { name, happened }
-}
 
 fn counted(world: &World, happened: impl Fn(&LinkCounters) -> bool) -> bool {
     let mut links = world.sides.iter().flat_map(|side| side.node.links());

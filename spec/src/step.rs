@@ -1,13 +1,7 @@
 //! The possible next steps, and their effects.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, Ordering},
-};
-
-use stateright::{Model, Property};
-
 use crate::{
+    check::{Invariant, Sight, Space},
     forgery::{self, Forgery},
     frame::Frame,
     invariant,
@@ -106,61 +100,26 @@ pub enum Step {
     Move,
 }
 
-/// The search through a scenario.
-pub struct Search {
-    /// The scenario to search.
-    pub scenario: Scenario,
-    /// The invariants found broken, a bit for each.
-    broken: AtomicU32,
-    /// The events that occurred, a bit for each of [`sight::ALL`].
-    seen: Arc<AtomicU32>,
-}
+impl Space for Scenario {
+    type World = World;
+    type Step = Step;
 
-impl Search {
-    /// Returns a search, and the bits in which it records the sights.
-    #[must_use]
-    pub fn new(scenario: Scenario) -> (Self, Arc<AtomicU32>) {
-        let seen = Arc::new(AtomicU32::new(0));
-        let search = Self {
-            scenario,
-            broken: AtomicU32::new(0),
-            seen: Arc::clone(&seen),
-        };
-        (search, seen)
+    const SIGHTS: &'static [Sight<World>] = sight::ALL;
+    const INVARIANTS: &'static [Invariant<Self>] = invariant::ALL;
+
+    fn name(&self) -> &'static str {
+        self.name
     }
 
-    /// Whether the invariant with this number holds, or is already broken. Only the first run that
-    /// breaks it is reported.
-    pub fn holds(&self, invariant: u32, holds: impl FnOnce() -> bool) -> bool {
-        let bit = 1 << invariant;
-        holds() || self.broken.fetch_or(bit, Ordering::Relaxed) & bit != 0
-    }
-
-    fn record_sights(&self, world: &World) {
-        let seen = self.seen.load(Ordering::Relaxed);
-        for (bit, sight) in sight::ALL.iter().enumerate() {
-            if seen >> bit & 1 == 0 && sight.is_seen(world) {
-                self.seen.fetch_or(1 << bit, Ordering::Relaxed);
-            }
-        }
-    }
-}
-
-impl Model for Search {
-    type State = World;
-    type Action = Step;
-
-    fn init_states(&self) -> Vec<World> {
-        self.scenario
-            .wishes
+    fn starts(&self) -> Vec<World> {
+        self.wishes
             .iter()
-            .map(|wishes| World::new(&self.scenario, wishes))
+            .map(|wishes| World::new(self, wishes))
             .collect()
     }
 
-    fn actions(&self, world: &World, steps: &mut Vec<Step>) {
-        self.record_sights(world);
-        let Scenario { budget, mutant, .. } = &self.scenario;
+    fn next_steps(&self, world: &World, steps: &mut Vec<Step>) {
+        let Scenario { budget, mutant, .. } = self;
         for node in 0..world.sides.len() {
             if world.next_wish(node).is_some() {
                 steps.push(Step::Submit { node });
@@ -177,7 +136,7 @@ impl Model for Search {
             if world.spent.restarts < budget.restarts {
                 steps.push(Step::Restart { node });
             }
-            if !self.scenario.eager {
+            if !self.eager {
                 let ports = 0..world.cables.len();
                 let busy = ports.filter(|&cable| world.sides[node].node.has_work(cable as u16));
                 steps.extend(busy.map(|cable| Step::Transmit { node, cable }));
@@ -216,7 +175,7 @@ impl Model for Search {
                     steps.push(Step::Notice { cable: number, end });
                 }
             }
-            if cable.cut != [false; 2] && self.scenario.for_good.contains(&number) {
+            if cable.cut != [false; 2] && self.for_good.contains(&number) {
                 continue;
             }
             if cable.cut != [false; 2] {
@@ -228,8 +187,8 @@ impl Model for Search {
         }
     }
 
-    fn next_state(&self, world: &World, step: Step) -> Option<World> {
-        let scenario = &self.scenario;
+    fn after(&self, world: &World, step: Step) -> Option<World> {
+        let scenario = self;
         let mut next = world.clone();
         match step {
             Step::Submit { node } => {
@@ -293,18 +252,16 @@ impl Model for Search {
         Some(next)
     }
 
-    fn within_boundary(&self, world: &World) -> bool {
+    fn is_within(&self, world: &World) -> bool {
         let is_within = |frame: &Frame| {
             let mut messages = frame.messages();
-            messages.all(|(_, header)| header.record_sequence < self.scenario.records_max)
+            messages.all(|(_, header)| header.record_sequence < self.records_max)
         };
         let mut queues = world.cables.iter().flat_map(|cable| &cable.in_flight);
         queues.all(|frames| frames.iter().all(is_within))
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
-        let mut invariants = invariant::all();
-        invariants.retain(|invariant| !self.scenario.excused.contains(&invariant.name));
-        invariants
+    fn excused(&self) -> &[&'static str] {
+        &self.excused
     }
 }

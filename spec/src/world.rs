@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    hash::{DefaultHasher, Hash, Hasher},
+    hash::{Hash, Hasher},
     sync::Arc,
 };
 
@@ -12,6 +12,7 @@ use covalent_protocol::{
 };
 
 use crate::{
+    check::is_same,
     forgery::Forgery,
     frame::Frame,
     mutant::Mutant,
@@ -98,12 +99,7 @@ impl Hash for World {
 /// As the search does, which knows a state by its hash alone.
 impl PartialEq for World {
     fn eq(&self, other: &Self) -> bool {
-        let digest = |world: &Self| {
-            let mut hasher = DefaultHasher::new();
-            world.hash(&mut hasher);
-            hasher.finish()
-        };
-        digest(self) == digest(other)
+        is_same(self, other)
     }
 }
 

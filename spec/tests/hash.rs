@@ -7,11 +7,7 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-use covalent_spec::{
-    catalog,
-    step::{Search, Step},
-    world::World,
-};
+use covalent_spec::{Scenario, catalog, check::Search, step::Step, world::World};
 use stateright::Model;
 
 const STATES_MAX: usize = 4_000;
@@ -23,7 +19,7 @@ fn digest(world: &World) -> u64 {
 }
 
 /// Returns the successor of each step.
-fn futures(search: &Search, world: &World) -> Vec<(Step, Option<World>)> {
+fn futures(search: &Search<Scenario>, world: &World) -> Vec<(Step, Option<World>)> {
     let mut steps = Vec::new();
     search.actions(world, &mut steps);
     steps
@@ -36,7 +32,7 @@ fn futures(search: &Search, world: &World) -> Vec<(Step, Option<World>)> {
 fn states_with_equal_hashes_continue_alike() {
     for scenario in catalog::bounded() {
         let name = scenario.name;
-        let (search, _) = Search::new(scenario);
+        let search = Search::new(scenario);
         let mut known: HashMap<u64, Vec<(Step, Option<u64>)>> = HashMap::new();
         let mut queue: VecDeque<World> = search.init_states().into();
         let mut revisited = 0;

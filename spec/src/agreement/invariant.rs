@@ -1,16 +1,15 @@
 //! The invariants of every state.
 
-use stateright::Property;
-
 use super::{
     rest,
-    step::Search,
+    scenario::Scenario,
     world::{Breach, World},
 };
+use crate::check::Invariant;
 
 /// Every lane holds the configuration that control recorded as agreed.
 pub const SAME_EPOCH: &str = "same revision";
-/// A revision of an incarnation has one digest, and epochs increase.
+/// A revision of an incarnation has one digest, and revisions increase.
 pub const ONE_MEANING: &str = "one meaning";
 /// While no exchange is open the lanes hold the configuration that the daemon reports.
 pub const WHOLE_OR_NOT: &str = "whole or not";
@@ -24,32 +23,19 @@ pub const REPORTED_TRUTHFULLY: &str = "truthful replies";
 pub const ENDS_AGREED: &str = "every run ends agreed";
 
 /// All of them.
-#[must_use]
-pub fn all() -> Vec<Property<Search>> {
-    vec![
-        Property::always(SAME_EPOCH, |search: &Search, world: &World| {
-            search.holds(0, || same_epoch(world))
-        }),
-        Property::always(ONE_MEANING, |search: &Search, world: &World| {
-            search.holds(1, || !world.breaches.has(Breach::Meaning))
-        }),
-        Property::always(WHOLE_OR_NOT, |search: &Search, world: &World| {
-            search.holds(2, || whole_or_not(world))
-        }),
-        Property::always(NO_STALE_TAKING, |search: &Search, world: &World| {
-            search.holds(3, || !world.breaches.has(Breach::Stale))
-        }),
-        Property::always(NO_WAIT_FOR_THE_DEAD, |search: &Search, world: &World| {
-            search.holds(4, || rest::exchanges_end(&search.scenario, world))
-        }),
-        Property::always(REPORTED_TRUTHFULLY, |search: &Search, world: &World| {
-            search.holds(5, || !world.breaches.has(Breach::Untrue))
-        }),
-        Property::always(ENDS_AGREED, |search: &Search, world: &World| {
-            search.holds(6, || rest::ends_agreed(&search.scenario, world))
-        }),
-    ]
-}
+pub const ALL: &[Invariant<Scenario>] = &[
+    (SAME_EPOCH, |_, world| same_epoch(world)),
+    (ONE_MEANING, |_, world| !world.breaches.has(Breach::Meaning)),
+    (WHOLE_OR_NOT, |_, world| whole_or_not(world)),
+    (NO_STALE_TAKING, |_, world| {
+        !world.breaches.has(Breach::Stale)
+    }),
+    (NO_WAIT_FOR_THE_DEAD, rest::exchanges_end),
+    (REPORTED_TRUTHFULLY, |_, world| {
+        !world.breaches.has(Breach::Untrue)
+    }),
+    (ENDS_AGREED, rest::ends_agreed),
+];
 
 /// A second client may have agreed on something else since.
 fn same_epoch(world: &World) -> bool {

@@ -28,4 +28,4 @@ pub mod sight;
 pub mod step;
 pub mod world;
 
-pub use self::{mutant::Mutant, scenario::Scenario, step::explore};
+pub use self::{mutant::Mutant, scenario::Scenario};

@@ -1,6 +1,7 @@
 //! The events that a search must reach. Otherwise it shows nothing about them.
 
 use super::world::World;
+use crate::check::{Sight, sight};
 
 /// An event that occurred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,37 +30,19 @@ pub enum Observation {
     ReinstatedLate,
 }
 
-/// All of them.
-pub const ALL: &[(Observation, &str)] = &[
-    (Observation::Taken, "an exchange was taken"),
-    (Observation::Refused, "an exchange could not be prepared"),
-    (Observation::Stale, "an offer was refused as stale"),
-    (
-        Observation::Overtaken,
-        "control learned that it was overtaken",
-    ),
-    (
-        Observation::Adopted,
-        "control adopted the held configuration",
-    ),
-    (
-        Observation::Reinstated,
-        "the agreed configuration was reinstated",
-    ),
-    (
-        Observation::ResolvedTaken,
-        "an unanswered offer had been taken",
-    ),
-    (
-        Observation::ResolvedNotTaken,
-        "an unanswered offer had not been taken",
-    ),
-    (Observation::TookLeave, "the dataplane left gracefully"),
-    (Observation::Reopened, "ports were opened again"),
-    (
-        Observation::ReinstatedLate,
-        "an owed configuration was reinstated",
-    ),
+/// All of them, in the order of [`Observation`]. Steps record them.
+pub const ALL: &[Sight<World>] = &[
+    sight("an exchange was taken", |_| false),
+    sight("an exchange could not be prepared", |_| false),
+    sight("an offer was refused as stale", |_| false),
+    sight("control learned that it was overtaken", |_| false),
+    sight("control adopted the held configuration", |_| false),
+    sight("the agreed configuration was reinstated", |_| false),
+    sight("an unanswered offer had been taken", |_| false),
+    sight("an unanswered offer had not been taken", |_| false),
+    sight("the dataplane left gracefully", |_| false),
+    sight("ports were opened again", |_| false),
+    sight("an owed configuration was reinstated", |_| false),
 ];
 
 impl World {

@@ -1,12 +1,6 @@
 //! The possible next steps, and their effects.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, Ordering},
-};
-
 use covalent_protocol::agreement::proposer::Input;
-use stateright::{Model, Property};
 
 use super::{
     control::{Control, Down},
@@ -15,7 +9,7 @@ use super::{
     sight,
     world::{EDITED, World},
 };
-use crate::check::{Explored, Named, run};
+use crate::check::{Invariant, Sight, Space};
 
 /// One thing that happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,51 +46,23 @@ pub enum Step {
     JobFails,
 }
 
-/// The search through a scenario.
-pub struct Search {
-    /// The scenario to search.
-    pub scenario: Scenario,
-    /// The invariants found broken, a bit for each.
-    broken: AtomicU32,
-    /// The events that occurred, a bit for each of [`sight::ALL`].
-    seen: Arc<AtomicU32>,
-}
+impl Space for Scenario {
+    type World = World;
+    type Step = Step;
 
-/// Takes every run of a scenario.
-#[must_use]
-pub fn explore(scenario: Scenario) -> Explored<Step> {
-    let seen = Arc::new(AtomicU32::new(0));
-    run(Named {
-        name: scenario.name,
-        search: Search {
-            scenario,
-            broken: AtomicU32::new(0),
-            seen: Arc::clone(&seen),
-        },
-        seen,
-        sights: sight::ALL.iter().map(|&(_, name)| name).collect(),
-    })
-}
+    const SIGHTS: &'static [Sight<World>] = sight::ALL;
+    const INVARIANTS: &'static [Invariant<Self>] = invariant::ALL;
 
-impl Search {
-    /// Whether the invariant with this number holds, or is already broken. Only the first run that
-    /// breaks it is reported.
-    pub(super) fn holds(&self, invariant: u32, holds: impl FnOnce() -> bool) -> bool {
-        let bit = 1 << invariant;
-        holds() || self.broken.fetch_or(bit, Ordering::Relaxed) & bit != 0
+    fn name(&self) -> &'static str {
+        self.name
     }
-}
 
-impl Model for Search {
-    type State = World;
-    type Action = Step;
-
-    fn init_states(&self) -> Vec<World> {
+    fn starts(&self) -> Vec<World> {
         vec![World::new()]
     }
 
-    fn actions(&self, world: &World, steps: &mut Vec<Step>) {
-        let (budget, spent) = (&self.scenario.budget, &world.spent);
+    fn next_steps(&self, world: &World, steps: &mut Vec<Step>) {
+        let (budget, spent) = (&self.budget, &world.spent);
         match &world.control {
             None => steps.push(Step::StartControl),
             Some(control) => {
@@ -159,18 +125,18 @@ impl Model for Search {
         }
     }
 
-    fn next_state(&self, world: &World, step: Step) -> Option<World> {
+    fn after(&self, world: &World, step: Step) -> Option<World> {
         let mut next = world.clone();
-        next.step(&self.scenario, step);
-        self.seen.fetch_or(next.observed, Ordering::Relaxed);
-        next.observed = 0;
+        next.step(self, step);
         Some(next)
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
-        let mut invariants = invariant::all();
-        invariants.retain(|invariant| !self.scenario.excused.contains(&invariant.name));
-        invariants
+    fn excused(&self) -> &[&'static str] {
+        &self.excused
+    }
+
+    fn take_observed(world: &mut World) -> u32 {
+        std::mem::take(&mut world.observed)
     }
 }
 

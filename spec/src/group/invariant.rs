@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use covalent_protocol::group::View;
-use stateright::Property;
 
 use super::{
     rest,
-    step::Search,
+    scenario::Scenario,
     world::{Reported, World},
 };
+use crate::check::Invariant;
 
 /// Views of one number are equal, and each member is in its own.
 pub const ONE_VIEW: &str = "one view of a number";
@@ -29,33 +29,18 @@ pub const ENDS: &str = "every run ends in a view or stopped";
 pub const QUIET: &str = "an idle group is quiet";
 
 /// All of them.
-#[must_use]
-pub fn all() -> Vec<Property<Search>> {
-    vec![
-        Property::always(ONE_VIEW, |search, world| {
-            search.holds(0, || one_view(world))
-        }),
-        Property::always(TOTAL_ORDER, |search, world| {
-            search.holds(1, || total_order(world))
-        }),
-        Property::always(ALL_OR_NONE, |search, world| {
-            search.holds(2, || all_or_none(world))
-        }),
-        Property::always(EXACTLY_ONCE, |search, world| {
-            search.holds(3, || exactly_once(world))
-        }),
-        Property::always(ENDS, |search, world| {
-            search.holds(4, || !search.is_at_rest(world) || rest::has_ended(world))
-        }),
-        Property::always(QUIET, |search, world| {
-            search.holds(5, || {
-                !search.scenario.members_die_alone()
-                    || !search.is_at_rest(world)
-                    || rest::is_quiet(world)
-            })
-        }),
-    ]
-}
+pub const ALL: &[Invariant<Scenario>] = &[
+    (ONE_VIEW, |_, world| one_view(world)),
+    (TOTAL_ORDER, |_, world| total_order(world)),
+    (ALL_OR_NONE, |_, world| all_or_none(world)),
+    (EXACTLY_ONCE, |_, world| exactly_once(world)),
+    (ENDS, |scenario, world| {
+        !scenario.is_at_rest(world) || rest::has_ended(world)
+    }),
+    (QUIET, |scenario, world| {
+        !scenario.members_die_alone() || !scenario.is_at_rest(world) || rest::is_quiet(world)
+    }),
+];
 
 fn reported(world: &World) -> impl Iterator<Item = &Reported> {
     world.sides.iter().map(|side| &side.reported)

@@ -25,19 +25,3 @@ pub mod sent;
 pub mod sight;
 pub mod step;
 pub mod world;
-
-use self::step::{Search, Step};
-use crate::check::{Explored, Named, run};
-
-/// Takes every run of a scenario, as [`explore`](crate::explore) does.
-#[must_use]
-pub fn explore(scenario: scenario::Scenario) -> Explored<Step> {
-    let name = scenario.name;
-    let (search, seen) = Search::new(scenario);
-    run(Named {
-        name,
-        search,
-        seen,
-        sights: sight::ALL.iter().map(|sight| sight.name).collect(),
-    })
-}

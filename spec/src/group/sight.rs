@@ -3,24 +3,10 @@
 use covalent_protocol::group::{GroupStanding, View};
 
 use super::world::{Side, World, incarnation};
-
-/// Something that happens in a state, or happened on the way to it.
-pub struct Sight {
-    /// Its name.
-    pub name: &'static str,
-    happened: fn(&World) -> bool,
-}
-
-impl Sight {
-    /// Whether it did.
-    #[must_use]
-    pub fn is_seen(&self, world: &World) -> bool {
-        (self.happened)(world)
-    }
-}
+use crate::check::{Sight, sight};
 
 /// All of them.
-pub const ALL: &[Sight] = &[
+pub const ALL: &[Sight<World>] = &[
     sight("a message was delivered to all", |world| {
         let first = world.sides.first().map(|side| &side.reported.messages);
         first.is_some_and(|first| {
@@ -97,10 +83,6 @@ pub const ALL: &[Sight] = &[
         sides.any(|side| side.group.is_some() && side.reported.excluded)
     }),
 ];
-
-const fn sight(name: &'static str, happened: fn(&World) -> bool) -> Sight {
-    Sight { name, happened }
-}
 
 /// Whether members of two groups are in a view with this one, which is in one of them.
 fn is_in_two(world: &World, member: usize) -> bool {

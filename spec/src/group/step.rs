@@ -1,11 +1,6 @@
 //! The possible next steps, and their effects.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, Ordering},
-};
-
-use stateright::{Model, Property};
+use std::sync::Arc;
 
 use covalent_protocol::group::Group;
 
@@ -15,6 +10,7 @@ use super::{
     sight,
     world::{Held, World, incarnation},
 };
+use crate::check::{Invariant, Sight, Space};
 
 /// One thing that happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,51 +100,22 @@ impl Step {
     }
 }
 
-/// The search through a scenario.
-pub struct Search {
-    /// The scenario to search.
-    pub scenario: Scenario,
-    /// The invariants found broken, a bit for each.
-    broken: AtomicU32,
-    /// The events that occurred, a bit for each of [`sight::ALL`].
-    seen: Arc<AtomicU32>,
-}
-
-impl Search {
-    /// Returns a search, and the bits in which it records the sights.
-    #[must_use]
-    pub fn new(scenario: Scenario) -> (Self, Arc<AtomicU32>) {
-        let seen = Arc::new(AtomicU32::new(0));
-        let search = Self {
-            scenario,
-            broken: AtomicU32::new(0),
-            seen: Arc::clone(&seen),
-        };
-        (search, seen)
-    }
-
-    /// Whether the invariant with this number holds, or is already broken. Only the first run that
-    /// breaks it is reported.
-    pub fn holds(&self, invariant: u32, holds: impl FnOnce() -> bool) -> bool {
-        let bit = 1 << invariant;
-        holds() || self.broken.fetch_or(bit, Ordering::Relaxed) & bit != 0
-    }
-
+impl Scenario {
     /// Returns the possible next steps.
     #[must_use]
     pub fn steps(&self, world: &World) -> Vec<Step> {
-        let Scenario { budget, .. } = &self.scenario;
-        let members = self.scenario.members;
+        let Scenario { budget, .. } = self;
+        let members = self.members;
         let mut steps = Vec::new();
-        for (request, &member) in self.scenario.multicasts.iter().enumerate() {
+        for (request, &member) in self.multicasts.iter().enumerate() {
             // Of one member in their order.
             let first = |&(other, by): &(usize, &usize)| *by == member && !world.requested[other];
-            let next = self.scenario.multicasts.iter().enumerate().find(first);
+            let next = self.multicasts.iter().enumerate().find(first);
             if world.is_alive(member) && next.is_some_and(|(next, _)| next == request) {
                 steps.push(Step::Multicast { request });
             }
         }
-        let alone = self.scenario.members_die_alone();
+        let alone = self.members_die_alone();
         // Members multicast their messages first: then their windows are as the scenario requires.
         let all_requested = world.requested.iter().all(|requested| *requested);
         let arriving = self.arriving(world);
@@ -157,8 +124,8 @@ impl Search {
             steps.clear();
         }
         for member in 0..members {
-            let mortal = self.scenario.mortal.is_empty() || self.scenario.mortal.contains(&member);
-            let may_now = arriving.is_empty() || !self.scenario.unhurried;
+            let mortal = self.mortal.is_empty() || self.mortal.contains(&member);
+            let may_now = arriving.is_empty() || !self.unhurried;
             let waits = alone && !(all_requested && may_now);
             let may_die = mortal && !waits && world.spent.deaths < budget.deaths;
             if may_die && world.is_alive(member) {
@@ -175,7 +142,7 @@ impl Search {
                 steps.push(Step::Die { member, mute });
             }
         }
-        if arriving.is_empty() || !self.scenario.unhurried {
+        if arriving.is_empty() || !self.unhurried {
             self.of_themselves(world, &mut steps);
         }
         let mut quiet = arriving.is_empty();
@@ -192,7 +159,7 @@ impl Search {
             // A dead member sent its envelopes in flight before it died.
             let arrives = world.is_alive(about) && world.part[at] == world.part[about];
             if arrives && !alone {
-                let places = in_flight.len().min(self.scenario.reorder);
+                let places = in_flight.len().min(self.reorder);
                 steps.extend((0..places).map(|place| Step::Deliver {
                     from: at,
                     to: about,
@@ -207,7 +174,7 @@ impl Search {
             }
             if world.accused[place] {
                 steps.push(Step::Believe { at, about });
-            } else if self.scenario.doubters.contains(&[at, about])
+            } else if self.doubters.contains(&[at, about])
                 && world.is_path(at, about)
                 && world.spent.accusations < budget.accusations
             {
@@ -218,17 +185,17 @@ impl Search {
             .iter()
             .any(|step| matches!(step, Step::ReportPath { .. }));
         let divided = world.part.iter().any(|part| *part != 0);
-        if divided && self.scenario.mended {
+        if divided && self.mended {
             steps.push(Step::Mend);
         }
         if !divided && world.spent.divisions < budget.divisions {
-            let divisions = 0..self.scenario.divisions.len();
+            let divisions = 0..self.divisions.len();
             steps.extend(divisions.map(|division| Step::Divide { division }));
         }
         // By then, unhurried members have taken their spontaneous steps.
         let may_tick = alone && quiet && !unaware && world.spent.ticks < budget.ticks;
         let is_idle = steps.iter().all(Step::is_fault);
-        if may_tick && (is_idle || !self.scenario.unhurried) {
+        if may_tick && (is_idle || !self.unhurried) {
             steps.push(Step::Tick);
         }
         steps
@@ -237,25 +204,24 @@ impl Search {
     /// Whether nothing is left to happen except faults. The run may end here.
     #[must_use]
     pub fn is_at_rest(&self, world: &World) -> bool {
-        world.spent.ticks == self.scenario.budget.ticks
-            && self.steps(world).iter().all(Step::is_fault)
+        world.spent.ticks == self.budget.ticks && self.steps(world).iter().all(Step::is_fault)
     }
 
     /// Returns the envelopes that may arrive next, if members die alone.
     fn arriving(&self, world: &World) -> Vec<Step> {
-        let members = self.scenario.members;
+        let members = self.members;
         let mut steps = Vec::new();
         if let Some(path) = world.next_path() {
             let (from, to) = (path / members, path % members);
             steps.push(Step::Deliver { from, to, place: 0 });
         }
-        if !self.scenario.members_die_alone() {
+        if !self.members_die_alone() {
             return steps;
         }
         for (from, to) in pairs(members) {
             let path = from * members + to;
-            if self.scenario.is_slow([from, to]) && world.part[from] == world.part[to] {
-                let places = world.in_flight[path].len().min(self.scenario.reorder);
+            if self.is_slow([from, to]) && world.part[from] == world.part[to] {
+                let places = world.in_flight[path].len().min(self.reorder);
                 steps.extend((0..places).map(|place| Step::Deliver { from, to, place }));
             }
         }
@@ -264,7 +230,7 @@ impl Search {
 
     /// Envelopes that are held back.
     fn held(&self, world: &World) -> impl Iterator<Item = Step> {
-        let members = self.scenario.members;
+        let members = self.members;
         pairs(members)
             .filter(move |(from, to)| matches!(world.held[from * members + to], Held::Envelope(_)))
             .map(|(from, to)| Step::Release { from, to })
@@ -272,31 +238,18 @@ impl Search {
 
     /// Adds the spontaneous steps of members.
     fn of_themselves(&self, world: &World, steps: &mut Vec<Step>) {
-        let unbegun = (0..self.scenario.members).filter(|&member| !world.began[member]);
-        let at_once = if self.scenario.unhurried {
-            1
-        } else {
-            usize::MAX
-        };
+        let unbegun = (0..self.members).filter(|&member| !world.began[member]);
+        let at_once = if self.unhurried { 1 } else { usize::MAX };
         steps.extend(unbegun.take(at_once).map(|member| Step::Begin { member }));
         let all_requested = world.requested.iter().all(|requested| *requested);
-        for (leaver, &member) in self.scenario.leavers.iter().enumerate() {
+        for (leaver, &member) in self.leavers.iter().enumerate() {
             if all_requested && !world.leaves[leaver] && world.is_member(member) {
                 steps.push(Step::Leave { leaver });
             }
         }
-        for (suspicion, &[by, target]) in self.scenario.suspicions.iter().enumerate() {
+        for (suspicion, &[by, target]) in self.suspicions.iter().enumerate() {
             if all_requested && !world.suspected[suspicion] && world.is_with(by, target) {
                 steps.push(Step::Suspect { suspicion });
-            }
-        }
-    }
-
-    fn record_sights(&self, world: &World) {
-        let seen = self.seen.load(Ordering::Relaxed);
-        for (bit, sight) in sight::ALL.iter().enumerate() {
-            if seen >> bit & 1 == 0 && sight.is_seen(world) {
-                self.seen.fetch_or(1 << bit, Ordering::Relaxed);
             }
         }
     }
@@ -308,21 +261,27 @@ fn pairs(members: usize) -> impl Iterator<Item = (usize, usize)> {
     all.filter(|(a, b)| a != b)
 }
 
-impl Model for Search {
-    type State = World;
-    type Action = Step;
+impl Space for Scenario {
+    type World = World;
+    type Step = Step;
 
-    fn init_states(&self) -> Vec<World> {
-        vec![World::new(&self.scenario)]
+    const SIGHTS: &'static [Sight<World>] = sight::ALL;
+    const INVARIANTS: &'static [Invariant<Self>] = invariant::ALL;
+
+    fn name(&self) -> &'static str {
+        self.name
     }
 
-    fn actions(&self, world: &World, steps: &mut Vec<Step>) {
-        self.record_sights(world);
+    fn starts(&self) -> Vec<World> {
+        vec![World::new(self)]
+    }
+
+    fn next_steps(&self, world: &World, steps: &mut Vec<Step>) {
         steps.extend(self.steps(world));
     }
 
-    fn next_state(&self, world: &World, step: Step) -> Option<World> {
-        let members = self.scenario.members;
+    fn after(&self, world: &World, step: Step) -> Option<World> {
+        let members = self.members;
         let mut next = world.clone();
         if !matches!(
             step,
@@ -333,7 +292,7 @@ impl Model for Search {
         match step {
             Step::Multicast { request } => {
                 next.requested[request] = true;
-                let member = self.scenario.multicasts[request];
+                let member = self.multicasts[request];
                 let mut taken = false;
                 next.input(member, |group| {
                     taken = group.multicast(&[request as u8 + 1]).is_ok();
@@ -351,11 +310,11 @@ impl Model for Search {
             Step::Begin { member } => next.begin(member),
             Step::Leave { leaver } => {
                 next.leaves[leaver] = true;
-                next.input(self.scenario.leavers[leaver], Group::leave);
+                next.input(self.leavers[leaver], Group::leave);
             }
             Step::Suspect { suspicion } => {
                 next.suspected[suspicion] = true;
-                let [by, target] = self.scenario.suspicions[suspicion];
+                let [by, target] = self.suspicions[suspicion];
                 next.input(by, |group| group.suspect(incarnation(target)));
             }
             Step::Tick => {
@@ -378,14 +337,10 @@ impl Model for Search {
             }
             Step::Divide { division } => {
                 next.spent.divisions += 1;
-                next.part.clone_from(&self.scenario.divisions[division]);
+                next.part.clone_from(&self.divisions[division]);
             }
             Step::Mend => next.part.fill(0),
         }
         Some(next)
-    }
-
-    fn properties(&self) -> Vec<Property<Self>> {
-        invariant::all()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    hash::{DefaultHasher, Hash, Hasher},
+    hash::{Hash, Hasher},
     sync::Arc,
 };
 
@@ -20,6 +20,7 @@ use super::{
     scenario::{Budget, Scenario},
     sent::{Kind, kind_of},
 };
+use crate::check::is_same;
 
 /// The events and the multicasts of one member. Everything in its hash affects its further course,
 /// or whether an invariant holds.
@@ -117,12 +118,7 @@ impl Hash for World {
 /// As the search does, which knows a state by its hash alone.
 impl PartialEq for World {
     fn eq(&self, other: &Self) -> bool {
-        let digest = |world: &Self| {
-            let mut hasher = DefaultHasher::new();
-            world.hash(&mut hasher);
-            hasher.finish()
-        };
-        digest(self) == digest(other)
+        is_same(self, other)
     }
 }
 

@@ -3,24 +3,10 @@
 use covalent_protocol::tree::{Standing, note::ControlMessage};
 
 use super::world::World;
-
-/// Something that happens in a state, or happened on the way to it.
-pub struct Sight {
-    /// Its name.
-    pub name: &'static str,
-    happened: fn(&World) -> bool,
-}
-
-impl Sight {
-    /// Whether it did.
-    #[must_use]
-    pub fn is_seen(&self, world: &World) -> bool {
-        (self.happened)(world)
-    }
-}
+use crate::check::{Sight, sight};
 
 /// All of them.
-pub const ALL: &[Sight] = &[
+pub const ALL: &[Sight<World>] = &[
     sight("a neighbor was taken at once", |world| {
         let mut nodes = world.nodes.iter();
         nodes.any(|node| node.counters().repaired_at_once > 0)
@@ -50,7 +36,3 @@ pub const ALL: &[Sight] = &[
         messages.any(|note| matches!(ControlMessage::read(note), Ok(ControlMessage::Resync(_))))
     }),
 ];
-
-const fn sight(name: &'static str, happened: fn(&World) -> bool) -> Sight {
-    Sight { name, happened }
-}

@@ -1,13 +1,7 @@
 //! The possible next steps, and their effects.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, Ordering},
-};
-
-use stateright::{Model, Property};
-
 use super::{invariant, scenario::Scenario, sight, world::World};
+use crate::check::{Invariant, Sight, Space};
 
 /// One thing that happens. An end is 0 or 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,36 +41,7 @@ pub enum Step {
     },
 }
 
-/// The search through a scenario.
-pub struct Search {
-    /// The scenario to search.
-    pub scenario: Scenario,
-    /// The invariants found broken, a bit for each.
-    broken: AtomicU32,
-    /// The events that occurred, a bit for each of [`sight::ALL`].
-    seen: Arc<AtomicU32>,
-}
-
-impl Search {
-    /// Returns a search, and the bits in which it records the sights.
-    #[must_use]
-    pub fn new(scenario: Scenario) -> (Self, Arc<AtomicU32>) {
-        let seen = Arc::new(AtomicU32::new(0));
-        let search = Self {
-            scenario,
-            broken: AtomicU32::new(0),
-            seen: Arc::clone(&seen),
-        };
-        (search, seen)
-    }
-
-    /// Whether the invariant with this number holds, or is already broken. Only the first run that
-    /// breaks it is reported.
-    pub fn holds(&self, invariant: u32, holds: impl FnOnce() -> bool) -> bool {
-        let bit = 1 << invariant;
-        holds() || self.broken.fetch_or(bit, Ordering::Relaxed) & bit != 0
-    }
-
+impl Scenario {
     /// Returns the possible next steps, except for new failures and new recoveries of links.
     #[must_use]
     pub fn consequences(&self, world: &World) -> Vec<Step> {
@@ -85,7 +50,7 @@ impl Search {
             if world.can_receive(cable, end) {
                 steps.push(Step::Receive { cable, end });
             }
-            if world.can_send(&self.scenario, cable, end) {
+            if world.can_send(self, cable, end) {
                 steps.push(Step::Send { cable, end });
             }
             let [here, there] = [end, 1 - end].map(|end| world.links[cable][end].up);
@@ -100,7 +65,7 @@ impl Search {
                 _ => {}
             }
         }
-        let ticks = self.scenario.budget.ticks;
+        let ticks = self.budget.ticks;
         if steps.is_empty()
             && let Some(least) = world.ticks.iter().min().filter(|least| **least < ticks)
         {
@@ -112,7 +77,7 @@ impl Search {
 
     fn steps(&self, world: &World) -> Vec<Step> {
         let mut steps = self.consequences(world);
-        let budget = &self.scenario.budget;
+        let budget = &self.budget;
         for (cable, end) in self.ends() {
             let ends = world.links[cable].each_ref().map(|end| end.up.is_some());
             if ends == [true; 2] && world.spent.cuts < budget.cuts {
@@ -126,34 +91,31 @@ impl Search {
     }
 
     fn ends(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
-        (0..self.scenario.cables.len()).flat_map(|cable| [(cable, 0), (cable, 1)])
-    }
-
-    fn record_sights(&self, world: &World) {
-        let seen = self.seen.load(Ordering::Relaxed);
-        for (bit, sight) in sight::ALL.iter().enumerate() {
-            if seen >> bit & 1 == 0 && sight.is_seen(world) {
-                self.seen.fetch_or(1 << bit, Ordering::Relaxed);
-            }
-        }
+        (0..self.cables.len()).flat_map(|cable| [(cable, 0), (cable, 1)])
     }
 }
 
-impl Model for Search {
-    type State = World;
-    type Action = Step;
+impl Space for Scenario {
+    type World = World;
+    type Step = Step;
 
-    fn init_states(&self) -> Vec<World> {
-        World::starts(&self.scenario)
+    const SIGHTS: &'static [Sight<World>] = sight::ALL;
+    const INVARIANTS: &'static [Invariant<Self>] = invariant::ALL;
+
+    fn name(&self) -> &'static str {
+        self.name
     }
 
-    fn actions(&self, world: &World, steps: &mut Vec<Step>) {
-        self.record_sights(world);
+    fn starts(&self) -> Vec<World> {
+        World::starts(self)
+    }
+
+    fn next_steps(&self, world: &World, steps: &mut Vec<Step>) {
         steps.extend(self.steps(world));
     }
 
-    fn next_state(&self, world: &World, step: Step) -> Option<World> {
-        let scenario = &self.scenario;
+    fn after(&self, world: &World, step: Step) -> Option<World> {
+        let scenario = self;
         let mut next = world.clone();
         match step {
             Step::Send { cable, end } => next.send(scenario, cable, end),
@@ -173,9 +135,5 @@ impl Model for Search {
             Step::Tick { node } => next.tick(node),
         }
         Some(next)
-    }
-
-    fn properties(&self) -> Vec<Property<Self>> {
-        invariant::all()
     }
 }

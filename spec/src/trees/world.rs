@@ -2,7 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    hash::{DefaultHasher, Hash, Hasher},
+    hash::{Hash, Hasher},
     sync::Arc,
 };
 
@@ -18,6 +18,7 @@ use super::{
     mutant::Mutant,
     scenario::{Budget, Scenario},
 };
+use crate::check::is_same;
 
 /// Control messages in flight in one direction before the next one is written.
 const IN_FLIGHT_MAX: usize = 2;
@@ -83,12 +84,7 @@ impl Hash for World {
 /// As the search does, which knows a state by its hash alone.
 impl PartialEq for World {
     fn eq(&self, other: &Self) -> bool {
-        let digest = |world: &Self| {
-            let mut hasher = DefaultHasher::new();
-            world.hash(&mut hasher);
-            hasher.finish()
-        };
-        digest(self) == digest(other)
+        is_same(self, other)
     }
 }
 
