@@ -167,7 +167,7 @@ const AFTER_A_GOOD_PORT: &[(&str, &[&str])] = &[
         "[configure]\nmtu = true",
         &[
             "`configure.mtu`",
-            "found the truth value true",
+            "found `true` without quotes",
             "68 to 65535 (bytes)",
         ],
     ),
@@ -265,7 +265,7 @@ const AFTER_A_GOOD_PORT: &[(&str, &[&str])] = &[
         "[dataplane]\nhuge_pages = true",
         &[
             "`dataplane.huge_pages`",
-            "found the truth value true",
+            "found `true` without quotes",
             "one of \"auto\", \"require\"",
         ],
     ),
@@ -630,6 +630,33 @@ fn a_file_without_node_or_port_names_the_required_tables() {
     );
     let empty = refused(&format!("port = []\nlane = []\n{NODE}"));
     assert_eq!(empty.problems().len(), 2, "{empty}");
+}
+
+#[test]
+fn a_misspelt_key_is_not_reported_as_missing_too() {
+    for (text, key, words) in [
+        (
+            "[node]\nname = \"a\"\ninterface = [\"eth1\"]\n",
+            "node.interface",
+            "did you mean `interfaces`?",
+        ),
+        ("[[prot]]\nname = \"p0\"\n", "prot", "did you mean `port`?"),
+        (
+            "[[port]]\nnaem = \"p0\"\nkind = \"pcap\"\n",
+            "port[0].naem",
+            "did you mean `name`?",
+        ),
+    ] {
+        let error = refused(text);
+        let [problem] = error.problems() else {
+            panic!("one problem: {error}");
+        };
+        assert_eq!(problem.key, key, "{error}");
+        assert!(problem.message.contains(words), "{error}");
+    }
+    // Elsewhere an unknown key explains nothing.
+    let error = refused("[node]\nname = \"a\"\n[dataplane]\nidel = \"poll\"\n");
+    assert_eq!(error.problems().len(), 2, "{error}");
 }
 
 #[test]

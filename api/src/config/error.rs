@@ -71,11 +71,16 @@ impl fmt::Display for Problem {
     }
 }
 
+/// How the message about a missing key begins.
+pub(super) const MISSING: &str = "missing; ";
+
 /// Problems of one text, while it is read.
 pub(super) struct Problems<'t> {
     file: &'t str,
     text: &'t str,
     found: Vec<(usize, Problem)>,
+    /// Paths of tables with an unknown key.
+    unknown_in: Vec<String>,
 }
 
 /// A broken file gets so many messages and no more: the rest is usually their echo.
@@ -87,6 +92,7 @@ impl<'t> Problems<'t> {
             file,
             text,
             found: Vec::new(),
+            unknown_in: Vec::new(),
         }
     }
 
@@ -112,6 +118,22 @@ impl<'t> Problems<'t> {
             };
             self.found.push((span.start, problem));
         }
+    }
+
+    /// Notes that the table `path` has an unknown key. It may be a misspelled one that is missing
+    /// under its name, `meant`: the report of that is withdrawn.
+    pub(super) fn note_unknown(&mut self, path: &str, meant: Option<&str>) {
+        self.unknown_in.push(path.to_owned());
+        self.found.retain(|(_, problem)| {
+            meant != Some(problem.key.as_str()) || !problem.message.starts_with(MISSING)
+        });
+    }
+
+    /// Whether one of the tables `paths` has an unknown key.
+    pub(super) fn has_unknown_in(&self, paths: &[&str]) -> bool {
+        self.unknown_in
+            .iter()
+            .any(|path| paths.contains(&path.as_str()))
     }
 
     /// The error, in the order of the file.

@@ -193,12 +193,7 @@ fn read(table: &mut Table<'_, '_>) -> Config {
             (NodeConfig::read(table), interfaces::read(table))
         })
         .unwrap_or_default();
-    if !table.has("port") && of_interfaces.is_empty() {
-        table.missing(
-            "port",
-            "at least one `[[port]]`, with `name` and `kind`, or `interfaces` in `[node]`",
-        );
-    }
+    let has_no_port = !table.has("port") && of_interfaces.is_empty();
     let config = Config {
         node,
         dataplane: table
@@ -236,6 +231,13 @@ fn read(table: &mut Table<'_, '_>) -> Config {
             .unwrap_or_default(),
     };
     table.refuse_unknown();
+    // An unknown key there is probably the misspelled one.
+    if has_no_port && !table.has_unknown_in(&["", "node"]) {
+        table.missing(
+            "port",
+            "at least one `[[port]]`, with `name` and `kind`, or `interfaces` in `[node]`",
+        );
+    }
     config
 }
 

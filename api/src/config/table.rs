@@ -18,8 +18,8 @@ use toml::{
 };
 
 use super::{
-    error::Problems,
-    wording::{found, meant, names, shortened},
+    error::{MISSING, Problems},
+    wording::{found, hint, meant, names, nearest, shortened},
 };
 
 /// The values that a key may have, where they are few.
@@ -90,7 +90,7 @@ impl<'a, 't> Table<'a, 't> {
         self.problems.add(
             &self.path_of(key),
             span,
-            format!("missing; expected {expected}"),
+            format!("{MISSING}expected {expected}"),
         );
     }
 
@@ -98,6 +98,11 @@ impl<'a, 't> Table<'a, 't> {
     /// unknown.
     pub(super) fn accept_unknown(&mut self) {
         self.accept_unknown = true;
+    }
+
+    /// Whether a table at one of `paths` had a key that was not requested.
+    pub(super) fn has_unknown_in(&self, paths: &[&str]) -> bool {
+        self.problems.has_unknown_in(paths)
     }
 
     /// Whether the table has `key`.
@@ -343,15 +348,18 @@ impl<'a, 't> Table<'a, 't> {
                 continue;
             }
             let absent = |key: &&str| !self.entries.contains_key(*key);
-            let hint = match self.accept_unknown {
+            let near = match self.accept_unknown {
                 // The key may belong to an unknown kind, but it may also be a misspelled missing
                 // key.
-                true => meant(name, self.known.iter().copied().filter(absent)),
-                false => meant(name, self.known.iter().copied()),
+                true => nearest(name, self.known.iter().copied().filter(absent)),
+                false => nearest(name, self.known.iter().copied()),
             };
-            if !self.accept_unknown || !hint.is_empty() {
+            if !self.accept_unknown || near.is_some() {
+                let hint = near.map_or_else(String::new, hint);
                 let known = self.known.join("`, `");
                 let path = self.path_of(&shortened(name));
+                let meant = near.map(|near| self.path_of(near));
+                self.problems.note_unknown(&self.path, meant.as_deref());
                 self.problems.add(
                     &path,
                     key.span(),

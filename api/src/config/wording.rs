@@ -15,31 +15,42 @@ pub(super) fn names<T: Choice>() -> String {
 
 /// `; did you mean …?` if one of `names` is near, else nothing.
 pub(super) fn meant<'n>(given: &str, names: impl Iterator<Item = &'n str>) -> String {
+    nearest(given, names).map_or_else(String::new, hint)
+}
+
+/// `; did you mean …?`
+pub(super) fn hint(name: &str) -> String {
+    format!("; did you mean `{name}`?")
+}
+
+/// The one of `names` that is near.
+pub(super) fn nearest<'n>(given: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     // Typing errors are never that long, and the comparison is quadratic.
     const LENGTH_MAX: usize = 64;
     if given.len() > LENGTH_MAX {
-        return String::new();
+        return None;
     }
     let given = given.to_lowercase().replace(['-', ' '], "_");
     names
         .map(|name| (strsim::normalized_damerau_levenshtein(&given, name), name))
         .filter(|(likeness, name)| *likeness >= 0.6 || (given.len() >= 3 && name.contains(&given)))
         .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map_or_else(String::new, |(_, name)| format!("; did you mean `{name}`?"))
+        .map(|(_, name)| name)
 }
 
 /// The found value, human-readable: its type and its text.
 pub(super) fn found(text: &str, value: &Spanned<DeValue<'_>>) -> String {
+    let text = shortened(text.get(value.span()).unwrap_or(""));
     let kind = match value.get_ref() {
         DeValue::String(_) => "the text",
         DeValue::Integer(_) => "the number",
         DeValue::Float(_) => "the fraction",
-        DeValue::Boolean(_) => "the truth value",
+        DeValue::Boolean(_) => return format!("`{text}` without quotes"),
         DeValue::Datetime(_) => "the date",
         DeValue::Array(_) => return "a list".to_owned(),
         DeValue::Table(_) => return "a table".to_owned(),
     };
-    format!("{kind} {}", shortened(text.get(value.span()).unwrap_or("")))
+    format!("{kind} {text}")
 }
 
 /// At most 48 characters of the first line.
