@@ -154,6 +154,10 @@ pub struct ControlVersion {
     pub node: String,
     /// The identity that the daemon reported. `None` while there is no daemon.
     pub guid: Option<Guid>,
+    /// Absolute path of the file that [`ControlRequest::Reload`] rereads. Absent from a control
+    /// that does not report it, and without a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
 }
 
 impl ControlVersion {

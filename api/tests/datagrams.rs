@@ -350,6 +350,7 @@ fn control_replies() -> impl Strategy<Value = ControlReply> {
                     program: node.clone(),
                     pid,
                     uptime_ns,
+                    file: (pid % 3 == 0).then(|| node.clone()),
                     node,
                     guid,
                 })

@@ -281,6 +281,7 @@ fn control_messages_survive() {
         uptime_ns: 2,
         node: "a".into(),
         guid: Some(guid()),
+        file: Some("/etc/covalent/covalent.toml".into()),
     };
     let neighbor = Neighbor {
         guid: guid(),

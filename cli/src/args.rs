@@ -1,21 +1,33 @@
 //! Arguments that several commands have. A command's own arguments are beside it, and import these;
 //! this file imports none of them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+
+/// The configuration of a node that was installed.
+const INSTALLED: &str = "/etc/covalent/covalent.toml";
 
 /// Which configuration.
 #[derive(Debug, Args)]
 pub struct ConfigArgs {
-    /// The node's configuration file.
-    #[arg(
-        long,
-        env = "COVALENT_CONFIG",
-        default_value = "/etc/covalent/covalent.toml",
-        value_name = "FILE"
-    )]
-    pub config: PathBuf,
+    /// The node's configuration file. Default: `/etc/covalent/covalent.toml`.
+    #[arg(long, env = "COVALENT_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl ConfigArgs {
+    /// The file.
+    pub fn file(&self) -> &Path {
+        self.config.as_deref().unwrap_or(Path::new(INSTALLED))
+    }
+
+    /// The file, or `None` if none was named and none is installed. A named file need not exist:
+    /// the caller reads it and reports that.
+    pub fn named_or_installed(&self) -> Option<&Path> {
+        let file = self.file();
+        (self.config.is_some() || file.exists()).then_some(file)
+    }
 }
 
 /// Which running node.

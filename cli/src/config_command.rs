@@ -61,7 +61,7 @@ pub fn run(command: &ConfigCommand) -> Result<ExitCode> {
             ))?;
         }
         ConfigCommand::Auto { config, format } => {
-            configure::explain_auto(&Config::load(&config.config)?, *format)?;
+            configure::explain_auto(&Config::load(config.file())?, *format)?;
         }
     }
     Ok(ExitCode::SUCCESS)

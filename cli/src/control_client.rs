@@ -10,7 +10,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use covalent_api::{
     MAX_DATAGRAM_BYTES,
     config::{Config, Effect, KeyChange},
-    control::{ControlReply, ControlRequest},
+    control::{ControlReply, ControlRequest, ControlVersion},
     datagram,
     versions::{NoCommonVersion, Versions},
 };
@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub fn socket(args: &ControlNodeArgs) -> Result<PathBuf> {
     match &args.socket {
         Some(socket) => Ok(socket.clone()),
-        None => Ok(Config::load(&args.config.config)?.control_socket_path()),
+        None => Ok(Config::load(args.config.file())?.control_socket_path()),
     }
 }
 
@@ -62,6 +62,17 @@ pub fn send_request(socket: &Path, request: &ControlRequest) -> Result<ControlRe
         }
         // The requested reply, or the reason why there is none.
         answer => Ok(answer),
+    }
+}
+
+/// Returns the reply of control to a query of its version.
+///
+/// # Errors
+/// As [`send_request`].
+pub fn version(socket: &Path) -> Result<ControlVersion> {
+    match send_request(socket, &ControlRequest::Version)? {
+        ControlReply::Version(version) => Ok(version),
+        other => Err(unexpected(&other)),
     }
 }
 

@@ -1,10 +1,10 @@
 //! `covalent reload`: an edited configuration, put in force while the node runs.
 
-use std::process::ExitCode;
+use std::{fs, path::Path, process::ExitCode};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
-use covalent_api::control::ControlRequest;
+use covalent_api::control::{ControlRequest, ControlVersion};
 
 use crate::{
     args::ControlNodeArgs,
@@ -16,9 +16,9 @@ use crate::{
 #[derive(Debug, Args)]
 #[command(
     after_help = "covalent-control reads the file that it was started with, and proposes it to \
-    covalentd. Every lane accepts it, or none does. A change of a value that is read only at \
-    covalentd's start is refused, with its place in the file. SIGHUP to covalent-control does the \
-    same.\n\n\
+    covalentd. Another file is refused. Every lane accepts the file, or none does. A change of a \
+    value that is read only at covalentd's start is refused, with its place in the file. SIGHUP to \
+    covalent-control does the same.\n\n\
     Exit status: 0 if the file is in force, 1 if nothing was changed.\n\n\
     Examples:\n  \
     sudo covalent reload\n  \
@@ -35,16 +35,23 @@ pub struct ReloadArgs {
 /// # Errors
 /// Fails if the file is wrong, or if control does not reply.
 pub fn run(args: &ReloadArgs) -> Result<ExitCode> {
-    let socket = control_client::socket(&args.node).context("nothing was changed")?;
+    const UNCHANGED: &str = "nothing was changed";
+    let socket = control_client::socket(&args.node).context(UNCHANGED)?;
+    let control = control_client::version(&socket).context(UNCHANGED)?;
+    // With a socket instead of a file, no file is meant.
+    if args.node.socket.is_none() {
+        expect_file(&control, args.node.config.file()).context(UNCHANGED)?;
+    }
     let now = put_in_force(&socket, &ControlRequest::Reload)?;
+    let file = control.file.as_deref().unwrap_or("the file of control");
     if now.changed.is_empty() {
         output::line(&format!(
-            "nothing to change: the file equals the configuration in force under revision {}",
+            "nothing to change: {file} equals the configuration in force under revision {}",
             now.epoch
         ))?;
         return Ok(ExitCode::SUCCESS);
     }
-    output::line(&format!("in force under revision {}:", now.epoch))?;
+    output::line(&format!("in force under revision {}, from {file}:", now.epoch))?;
     for change in &now.changed {
         output::line(&format!("  {}", describe_change(change)))?;
     }
@@ -52,4 +59,26 @@ pub fn run(args: &ReloadArgs) -> Result<ExitCode> {
         output::line(&format!("beware: {beware}"))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Fails if control rereads another file than `given`. A control that does not report its file is
+/// trusted.
+fn expect_file(control: &ControlVersion, given: &Path) -> Result<()> {
+    let Some(own) = control.file.as_deref().map(Path::new) else {
+        return Ok(());
+    };
+    let is_same = match (fs::canonicalize(own), fs::canonicalize(given)) {
+        (Ok(own), Ok(given)) => own == given,
+        _ => own == given,
+    };
+    if is_same {
+        return Ok(());
+    }
+    let (node, own, given) = (&control.node, own.display(), given.display());
+    bail!(
+        "covalent-control of node {node} was started with {own}, and rereads that file and not \
+         {given}\n  \
+         cure: change {own}, then `covalent reload --config {own}`; for another file, `covalent \
+         down --config {own}`, then `covalent up --config {given}`"
+    )
 }

@@ -43,6 +43,8 @@ const RECHECK_MAX: Duration = Duration::from_secs(1);
 pub struct Knowledge {
     /// The node's configured name.
     pub node: String,
+    /// The file that a reload rereads, as an absolute path.
+    pub file: Option<String>,
     /// When control started.
     pub started: Instant,
     /// The neighbor table.
@@ -227,6 +229,7 @@ impl Knowledge {
                 uptime_ns: u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX),
                 node: self.node.clone(),
                 guid: neighbors.daemon(),
+                file: self.file.clone(),
             }),
             ControlRequest::Neighbors => ControlReply::Neighbors {
                 daemon_connected,
@@ -270,6 +273,7 @@ mod tests {
     fn knowledge() -> Knowledge {
         Knowledge {
             node: "node-a".to_owned(),
+            file: None,
             started: Instant::now(),
             neighbors: watch::channel(Neighbors::default()).1,
             interfaces: watch::channel(Interfaces::of(&[])).1,

@@ -220,6 +220,7 @@ impl Control {
         });
         let knowledge = Knowledge {
             node: config.node.name.clone(),
+            file: file.and_then(absolute),
             started: Instant::now(),
             neighbors: daemon.neighbors(),
             interfaces: interfaces.clone(),
@@ -357,6 +358,11 @@ async fn listen(
 }
 
 /// Binds the control socket and creates its `Door`.
+/// The path of the file, wherever its reader's working directory is. `None` if it is not UTF-8.
+fn absolute(file: &Path) -> Option<String> {
+    Some(std::path::absolute(file).ok()?.to_str()?.to_owned())
+}
+
 fn bind_control(config: &Config, descriptors: Descriptors) -> Result<(Listener, Door), StartError> {
     let runtime_dir = &config.node.runtime_dir;
     fs::create_dir_all(runtime_dir).map_err(|problem| StartError::RuntimeDir {

@@ -77,7 +77,7 @@ fn is_hang_up(error: &anyhow::Error) -> bool {
 }
 
 fn check(args: &CheckArgs, machine: &Machine) -> Result<u8> {
-    let config = Config::load(&args.config.config)?;
+    let config = Config::load(args.config.file())?;
     let facts = Facts::gather(machine, &config)?;
     let reports: Vec<Report> = args
         .stages()
@@ -92,7 +92,7 @@ fn check(args: &CheckArgs, machine: &Machine) -> Result<u8> {
 }
 
 fn init(args: &WorkArgs, machine: Machine) -> Result<u8> {
-    let config = Config::load(&args.check.config.config)?;
+    let config = Config::load(args.check.config.file())?;
     let stages = args.check.stages();
     let mut world = machine.clone();
     let mut inspect = |stage: Stage| {
@@ -167,7 +167,7 @@ fn init(args: &WorkArgs, machine: Machine) -> Result<u8> {
 }
 
 fn fini(args: &WorkArgs, mut world: Machine) -> Result<u8> {
-    let config = Config::load(&args.check.config.config)?;
+    let config = Config::load(args.check.config.file())?;
     let directory = &config.node.runtime_dir;
     let mut printer = NoticePrinter::new(args.check.format);
     // Without the directory there is neither a record nor another running command.

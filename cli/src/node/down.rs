@@ -22,13 +22,13 @@ const END_PATIENCE: Duration = Duration::from_secs(5);
 /// When another node answers at its place, a process does not end, or the node runs but was not
 /// started by `covalent up`.
 pub fn run(args: &ConfigArgs) -> Result<ExitCode> {
-    let config = Config::load(&args.config)?;
+    let config = Config::load(args.file())?;
     // Without the directory there is neither a record nor another running command.
     let _lock = match config.node.runtime_dir.is_dir() {
         true => Some(NodeLock::take(&config)?),
         false => None,
     };
-    Occupant::refuse(&config, &args.config)?;
+    Occupant::refuse(&config, args.file())?;
     let mut ended = Vec::new();
     for program in PROGRAMS.iter().rev() {
         let record = Record::of(&config, program.name);

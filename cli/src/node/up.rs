@@ -44,13 +44,14 @@ const RECHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// did not come up, with the end of its log. Processes that were started are stopped again.
 pub fn run(args: &UpArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     if !args.interfaces.is_empty() {
-        let (file, name) = (&args.config.config, args.name.as_deref());
+        let (file, name) = (args.config.file(), args.name.as_deref());
         Occupant::refuse(&written::wanted(name, &args.interfaces)?, file)?;
         if written::write(file, name, &args.interfaces)? {
             output::line(&format!("wrote {}", file.display()))?;
         }
     }
-    let file = fs::canonicalize(&args.config.config).unwrap_or_else(|_| args.config.config.clone());
+    let named = args.config.file();
+    let file = fs::canonicalize(named).unwrap_or_else(|_| named.to_owned());
     let config = Config::load(&file)?;
     Occupant::refuse(&config, &file)?;
     // A configuration is up when both of its processes are: one alone is completed below.
@@ -291,6 +292,7 @@ mod tests {
                     uptime_ns: 1,
                     node: "a".to_owned(),
                     guid: (round == UNTIL_REACHED).then(|| Guid::new(1).expect("not zero")),
+                    file: None,
                 };
                 let reply = datagram::encode(&ControlReply::Version(version)).expect("short");
                 connection.send(&reply, &[]).expect("it listens");

@@ -123,15 +123,15 @@ pub fn pipes(args: &ListArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the given socket, else that of the configuration, else the default one. A node's users
-/// need not be able to read its configuration.
+/// Returns the given socket, else that of the configuration, else the default one. Without a named
+/// file the installed one may be missing: an application's host need not have it.
 ///
 /// # Errors
 /// Fails if the configuration cannot be read.
 pub fn socket(args: &NodeArgs) -> Result<PathBuf> {
-    match &args.socket {
-        Some(socket) => Ok(socket.clone()),
-        None if args.config.config.exists() => Ok(Config::load(&args.config.config)?.socket_path()),
-        None => Ok(DEFAULT_SOCKET.into()),
+    match (&args.socket, args.config.named_or_installed()) {
+        (Some(socket), _) => Ok(socket.clone()),
+        (None, Some(file)) => Ok(Config::load(file)?.socket_path()),
+        (None, None) => Ok(DEFAULT_SOCKET.into()),
     }
 }

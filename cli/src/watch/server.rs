@@ -55,11 +55,10 @@ pub fn place(args: &WatchArgs) -> Result<Place> {
             uri: format!("http://{address}"),
         });
     }
-    let file = &args.config.config;
-    let path = match &args.socket {
-        Some(socket) => std::path::absolute(socket)?,
-        None if file.exists() => Config::load(file)?.telemetry_socket_path(),
-        None => PathBuf::from(DEFAULT_SOCKET),
+    let path = match (&args.socket, args.config.named_or_installed()) {
+        (Some(socket), _) => std::path::absolute(socket)?,
+        (None, Some(file)) => Config::load(file)?.telemetry_socket_path(),
+        (None, None) => PathBuf::from(DEFAULT_SOCKET),
     };
     let name = path.display().to_string();
     Ok(Place {
