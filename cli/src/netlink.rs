@@ -3,7 +3,7 @@
 //! Netlink replies for the network namespace of the calling thread. `/sys/class/net` shows the
 //! namespace in which it was mounted.
 
-use std::{future::Future, net::IpAddr};
+use std::{cmp::Reverse, future::Future, net::IpAddr};
 
 use anyhow::{Context, Result};
 use futures::TryStreamExt;
@@ -114,6 +114,32 @@ fn address(message: &AddressMessage) -> Option<(u32, String)> {
     (!is_link_local).then(|| (header.index, format!("{address}/{}", header.prefix_len)))
 }
 
+/// At most this many names are suggested.
+const SUGGESTIONS_MAX: usize = 4;
+
+/// Returns the names in `known` that begin most like `wanted`, without loopback.
+pub fn similar_names(wanted: &str, known: &[Interface]) -> Vec<String> {
+    let shared = |name: &str| {
+        let pairs = name.chars().zip(wanted.chars());
+        pairs.take_while(|(a, b)| a == b).count()
+    };
+    let names = known.iter().map(|it| it.name.as_str());
+    let mut names: Vec<&str> = names.filter(|name| *name != "lo").collect();
+    names.sort_by_key(|name| (Reverse(shared(name)), *name));
+    names.truncate(SUGGESTIONS_MAX);
+    names.into_iter().map(str::to_owned).collect()
+}
+
+/// The end of a message on a missing interface: `; there are `eth0`, `eth1``, or nothing.
+pub fn suggestion(similar: &[String]) -> String {
+    let names: Vec<String> = similar.iter().map(|name| format!("`{name}`")).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        [one] => format!("; there is {one}"),
+        several => format!("; there are {}", several.join(", ")),
+    }
+}
+
 fn describe(message: &LinkMessage) -> Interface {
     let mut interface = Interface {
         index: message.header.index,
@@ -157,6 +183,18 @@ fn kind_name(info: &LinkInfo) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_begin_alike_are_suggested_first_and_loopback_never() {
+        let known = ["lo", "docker0", "eth1", "eth0", "enp3s0", "wlan0"].map(|name| Interface {
+            name: name.to_owned(),
+            ..Interface::default()
+        });
+        let similar = similar_names("eth9", &known);
+        assert_eq!(similar, ["eth0", "eth1", "enp3s0", "docker0"]);
+        assert_eq!(suggestion(&similar[..2]), "; there are `eth0`, `eth1`");
+        assert_eq!(suggestion(&similar_names("eth9", &known[..1])), "");
+    }
 
     #[test]
     fn loopback_is_found_with_its_mtu() {

@@ -88,10 +88,10 @@ fn doctor_names_obstacles_and_sets_its_exit_status() {
         "{report}"
     );
     let findings = report["findings"].as_array().unwrap();
-    // A node starts without an interface, which may come later; without a core it does not.
+    // A node starts without the interface, but its port does not work.
     for (check, level, names) in [
         ("lane 0", "failed", "999"),
-        ("port p0: interface", "warning", "nosuch0"),
+        ("port p0: interface", "failed", "nosuch0"),
     ] {
         let of_it = findings.iter().find(|finding| finding["check"] == check);
         let finding = of_it.unwrap();

@@ -12,7 +12,7 @@ use super::{
     facts::{HeldProgram, Named, NamedInterface, holder::Holder},
     finding::Finding,
 };
-use crate::netlink::Interface;
+use crate::netlink::{self, Interface};
 
 /// The daemon's program name: an XDP program that it holds is its own.
 const DAEMON: &str = "covalentd";
@@ -31,11 +31,14 @@ pub fn port(config: &Config, named: &NamedInterface) -> Vec<Finding> {
     };
     let name = &named.interface;
     let Some(found) = &named.found else {
-        return vec![Finding::warning(
+        return vec![Finding::failed(
             format!("port {}: interface", named.port),
-            format!("there is no interface `{name}` in this network namespace"),
-            "the node starts without it, and covalent-control has the port opened when it appears; \
-             `ip link` lists those that exist",
+            format!(
+                "there is no interface `{name}` in this network namespace{}",
+                netlink::suggestion(&named.similar)
+            ),
+            "correct the name in the file; if the interface appears later, covalent-control has \
+             the port opened; `ip link` lists those that exist",
         )];
     };
     let mut findings = vec![
@@ -288,11 +291,13 @@ mod tests {
     fn a_missing_interface_is_the_only_finding() {
         let gone = NamedInterface {
             found: None,
+            similar: vec!["eth0".into()],
             ..samples::interface()
         };
         let findings = port(&samples::af_xdp_config(), &gone);
         assert_eq!(findings.len(), 1);
-        assert!(findings[0].level == Level::Warning && findings[0].found.contains("eth1"));
+        assert!(findings[0].level == Level::Failed && findings[0].found.contains("eth1"));
+        assert!(findings[0].found.ends_with("; there is `eth0`"));
     }
 
     #[test]

@@ -51,6 +51,7 @@ pub fn interface() -> NamedInterface {
             kind: None,
             tied_to: None,
         }),
+        similar: Vec::new(),
         driver: Some("ice".into()),
         nic: Nic::default(),
         programs: Vec::new(),

@@ -6,11 +6,16 @@ use crate::args::ConfigArgs;
 
 /// `covalent up`
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
+#[command(
+    after_help = "A port whose interface does not exist has the mark `!`. The node runs \
+    without it, and covalent-control opens it when the interface appears.\n\n\
+    Exit status: 0 if the node is up and a port is open, 1 if it is not up or no port is open.\n\n\
+    Examples:\n  \
     sudo covalent up --name a --interfaces eth1,eth2   all that a node needs; it is written to the \
     file for later starts\n  \
     sudo covalent up --config my.toml\n  \
-    sudo covalent up --config my.toml --foreground   stay; Ctrl-C stops both processes")]
+    sudo covalent up --config my.toml --foreground   stay; Ctrl-C stops both processes"
+)]
 pub struct UpArgs {
     /// Which node.
     #[command(flatten)]

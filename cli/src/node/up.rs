@@ -4,13 +4,15 @@ use std::{
     fs,
     path::Path,
     process::{Child, ExitCode},
+    thread,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use covalent_api::{
     config::Config,
     control::{ControlReply, ControlRequest},
+    status::{NodeStatus, PortStatus},
 };
 
 use super::{
@@ -22,6 +24,7 @@ use crate::{
     control_client,
     identity::Identity,
     interrupt::{Interrupt, Interrupted},
+    netlink::{self, Interface},
     output,
     process::{Launch, Process, log_tail},
     program,
@@ -34,6 +37,9 @@ const START_PATIENCE: Duration = Duration::from_secs(15);
 /// Longest time until a process exits after the request to stop.
 const END_PATIENCE: Duration = Duration::from_secs(3);
 
+/// How long control may take to open a port whose interface exists.
+const PORT_PATIENCE: Duration = Duration::from_secs(5);
+
 /// How often a wait looks again.
 const RECHECK_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -41,7 +47,8 @@ const RECHECK_INTERVAL: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 /// Returns the configuration's problems, the other node that answers at its place, or why a process
-/// did not come up, with the end of its log. Processes that were started are stopped again.
+/// did not come up, with the end of its log. Processes that were started are stopped again. A node
+/// without an open port keeps running: control opens a port when its interface appears.
 pub fn run(args: &UpArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     if !args.interfaces.is_empty() {
         let (file, name) = (args.config.file(), args.name.as_deref());
@@ -56,11 +63,13 @@ pub fn run(args: &UpArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     Occupant::refuse(&config, &file)?;
     // A configuration is up when both of its processes are: one alone is completed below.
     if PROGRAMS.iter().all(|program| program.is_ready(&config)) {
-        let node = Client::connect(&config.socket_path())?.node().to_owned();
+        let status = Client::connect(&config.socket_path())?.status()?;
+        let (node, shown) = (&status.node, file.display());
         output::line(&format!(
-            "node {node} is up already; `covalent status` shows it"
+            "node {node} is up already; `covalent status --config {shown}` shows it"
         ))?;
-        return Ok(ExitCode::SUCCESS);
+        print_absent_ports(&status, &file)?;
+        return Ok(exit_code(&status, &file));
     }
     fs::create_dir_all(&config.node.runtime_dir).with_context(|| {
         format!(
@@ -112,7 +121,7 @@ fn background(file: &Path, config: &Config, interrupt: &Interrupt) -> Result<Exi
     for process in &mut started {
         process.keep = true;
     }
-    announce(config)?;
+    let status = announce(config, file)?;
     output::line(&format!(
         "logs: {}; end it with `covalent down --config {}`",
         PROGRAMS
@@ -121,7 +130,7 @@ fn background(file: &Path, config: &Config, interrupt: &Interrupt) -> Result<Exi
             .join(", "),
         file.display()
     ))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(exit_code(&status, file))
 }
 
 fn foreground(file: &Path, config: &Config, interrupt: &Interrupt) -> Result<ExitCode> {
@@ -142,7 +151,9 @@ fn foreground(file: &Path, config: &Config, interrupt: &Interrupt) -> Result<Exi
         processes.push(process);
     }
     wait_until_joined(config, interrupt)?;
-    announce(config)?;
+    let status = announce(config, file)?;
+    // It goes on: an interface may appear later.
+    let _ = exit_code(&status, file);
     output::line("Ctrl-C ends it")?;
     let Interrupted(signal) = loop {
         if let Err(interrupted) = interrupt.sleep(Duration::from_millis(200)) {
@@ -234,11 +245,78 @@ fn wait_until_joined(config: &Config, interrupt: &Interrupt) -> Result<()> {
     }
 }
 
-fn announce(config: &Config) -> Result<()> {
-    let status = Client::connect(&config.socket_path())?.status()?;
+/// The ports that the user configured: no cables between two lanes.
+fn configured_ports(status: &NodeStatus) -> impl Iterator<Item = &PortStatus> {
+    status.ports.iter().filter(|port| port.kind != "lane")
+}
+
+/// Reports success if a port of the node is open, else prints that none is.
+fn exit_code(status: &NodeStatus, file: &Path) -> ExitCode {
+    if configured_ports(status).any(|port| port.absent.is_none()) {
+        return ExitCode::SUCCESS;
+    }
+    output::complain(&anyhow!(
+        "node {} runs, but none of its ports is open: no frame is received or sent\n  \
+         cure: as above; `covalent down --config {}` ends it",
+        status.node,
+        file.display()
+    ));
+    ExitCode::FAILURE
+}
+
+fn print_absent_ports(status: &NodeStatus, file: &Path) -> Result<()> {
+    let mut known = None;
+    for port in configured_ports(status) {
+        let Some(reason) = &port.absent else {
+            continue;
+        };
+        output::line(&format!("! port {}: {reason}", port.name))?;
+        let Some(wanted) = &port.interface else {
+            continue;
+        };
+        if known.is_none() {
+            known = Some(netlink::interfaces()?);
+        }
+        let known = known.as_deref().unwrap_or_default();
+        if known.iter().all(|it| it.name != *wanted) {
+            output::line(&misspelt(wanted, known, file))?;
+        }
+    }
+    Ok(())
+}
+
+/// The remedy for the name of an interface that does not exist.
+fn misspelt(wanted: &str, known: &[Interface], file: &Path) -> String {
+    let file = file.display();
+    let suggestion = netlink::suggestion(&netlink::similar_names(wanted, known));
+    format!(
+        "    if `{wanted}` is misspelt, correct it in {file}, then `covalent reload --config \
+         {file}`{suggestion}"
+    )
+}
+
+/// The status once control has opened the ports whose interfaces exist, or could not in time.
+fn settled_status(config: &Config) -> Result<NodeStatus> {
+    let deadline = Instant::now() + PORT_PATIENCE;
+    loop {
+        let status = Client::connect(&config.socket_path())?.status()?;
+        let known = netlink::interfaces()?;
+        let is_due = |port: &PortStatus| {
+            let exists = |name: &String| known.iter().any(|it| it.name == *name);
+            port.absent.is_some() && port.interface.as_ref().is_some_and(exists)
+        };
+        if !configured_ports(&status).any(is_due) || Instant::now() >= deadline {
+            return Ok(status);
+        }
+        thread::sleep(RECHECK_INTERVAL);
+    }
+}
+
+/// Prints the node and its ports, and returns its status.
+fn announce(config: &Config, file: &Path) -> Result<NodeStatus> {
+    let status = settled_status(config)?;
     output::line(&format!("node {} ({}) is up", status.node, status.guid))?;
-    // Skip cables between two lanes: the user did not configure these ports.
-    for port in status.ports.iter().filter(|port| port.kind != "lane") {
+    for port in configured_ports(&status).filter(|port| port.absent.is_none()) {
         let interface = port
             .interface
             .as_ref()
@@ -250,10 +328,12 @@ fn announce(config: &Config) -> Result<()> {
             mode(&port.kind, &port.mode)
         ))?;
     }
+    print_absent_ports(&status, file)?;
     output::line(&format!(
         "  metrics: http://{}/metrics",
         config.control.metrics_listen
-    ))
+    ))?;
+    Ok(status)
 }
 
 #[cfg(test)]

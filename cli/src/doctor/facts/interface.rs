@@ -21,6 +21,8 @@ pub struct NamedInterface {
     pub interface: String,
     /// The kernel's description of it; `None` if the interface does not exist.
     pub found: Option<Interface>,
+    /// Existing names that are similar, if the interface does not exist.
+    pub similar: Vec<String>,
     /// Its driver, for example `ice` or `veth`, where known.
     pub driver: Option<String>,
     /// The driver's description of it.
@@ -96,6 +98,10 @@ pub fn gather(config: &Config) -> Result<Vec<NamedInterface>> {
             Ok(NamedInterface {
                 port: port.to_owned(),
                 interface: name.to_owned(),
+                similar: match found {
+                    Some(_) => Vec::new(),
+                    None => netlink::similar_names(name, &known),
+                },
                 driver: found
                     .as_ref()
                     .and_then(|found| found.kind.clone())

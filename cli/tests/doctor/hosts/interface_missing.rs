@@ -10,7 +10,7 @@ pub const HOST: Broken = Broken {
     breaks: |_| command("ip link del near0"),
     findings: &[Expected {
         check: "port p0: interface",
-        level: "warning",
+        level: "failed",
         found: &["there is no interface `near0`"],
         cure: "`ip link` lists those that exist",
     }],
