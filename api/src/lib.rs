@@ -23,6 +23,7 @@ pub mod agreement;
 pub mod arguments;
 #[cfg(feature = "config")]
 pub mod auto;
+pub mod causes;
 #[cfg(feature = "config")]
 pub mod config;
 pub mod control;
@@ -36,6 +37,8 @@ pub mod hex64;
 pub mod key_change;
 pub mod metrics;
 pub mod name;
+#[cfg(feature = "config")]
+pub mod other_node;
 pub mod outdated;
 pub mod refusal;
 pub mod request;

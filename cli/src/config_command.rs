@@ -56,8 +56,8 @@ pub fn run(command: &ConfigCommand) -> Result<ExitCode> {
                 "{}: valid: node `{}` with {} and {}",
                 file.display(),
                 config.node.name,
-                counted(config.lane.len(), "lane"),
-                counted(config.port.len(), "port"),
+                output::counted(config.lane.len() as u64, "lane"),
+                output::counted(config.port.len() as u64, "port"),
             ))?;
         }
         ConfigCommand::Auto { config, format } => {
@@ -65,12 +65,4 @@ pub fn run(command: &ConfigCommand) -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn counted(count: usize, noun: &str) -> String {
-    if count == 1 {
-        format!("1 {noun}")
-    } else {
-        format!("{count} {noun}s")
-    }
 }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use anyhow::Result;
+use covalent_api::causes::in_one_line;
 use ratatui::crossterm::terminal;
 use serde::Serialize;
 
@@ -28,10 +29,18 @@ pub fn line(text: &str) -> Result<()> {
     Ok(())
 }
 
+/// A number with its noun: `1 queue`, `2 queues`.
+pub fn counted(count: u64, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        count => format!("{count} {noun}s"),
+    }
+}
+
 /// Prints an error on standard error.
 pub fn complain(error: &anyhow::Error) {
     // Ignore a failed write: the exit status reports the error too.
-    let _ = writeln!(io::stderr(), "covalent: {error:#}");
+    let _ = writeln!(io::stderr(), "covalent: {}", in_one_line(error.as_ref()));
 }
 
 /// Writes `value` as indented JSON.

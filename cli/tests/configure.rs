@@ -320,7 +320,7 @@ fn a_foreign_xdp_program_is_named_and_nothing_is_changed() {
         let (id, steering) = attached.join().unwrap();
         let (code, text) = host.run(&["configure", "init"]);
         assert_eq!(code, 2, "{text}");
-        assert!(text.contains(&format!("(id {id}")), "{text}");
+        assert!(text.contains(&format!("(program id {id}")), "{text}");
         assert!(text.contains("nothing was changed"), "{text}");
         assert_eq!(host.state(), before);
         assert!(!host.record().exists());

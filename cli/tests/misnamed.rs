@@ -148,6 +148,43 @@ fn a_misspelt_interface_is_reported_before_the_start_and_by_up() {
 }
 
 #[test]
+fn a_second_node_on_an_interface_names_the_first() {
+    in_namespace(|directory| {
+        let first = OnInterfaces::new(directory, "a", &["near0"]);
+        let second = OnInterfaces::new(directory, "b", &["near0"]);
+        let (code, printed) = first.run(&["up"]);
+        assert_eq!(code, Some(0), "{printed}");
+        let (_, status) = first.run(&["status", "--format", "json"]);
+        let status: Value = serde_json::from_str(&status).unwrap();
+        let place = directory.join("a");
+        let words = [
+            format!(
+                "near0 belongs to another node: node a (covalentd, process {}",
+                status["pid"]
+            ),
+            format!("socket {}", place.join("run/covalentd.sock").display()),
+            format!(
+                "covalent down --config {}",
+                place.join("covalent.toml").display()
+            ),
+        ];
+        let (code, printed) = second.run(&["up"]);
+        assert_eq!(code, Some(1), "{printed}");
+        for words in &words {
+            assert_eq!(printed.matches(words).count(), 1, "{words}: {printed}");
+        }
+        assert!(!printed.contains("bpftool"), "{printed}");
+
+        let check = "port near0: XDP program";
+        assert_eq!(first.finding(check)["level"], "fine");
+        let finding = second.finding(check);
+        assert_eq!(finding["level"], "failed", "{finding}");
+        let text = format!("{} {}", finding["found"], finding["cure"]);
+        assert!(words.iter().all(|words| text.contains(words)), "{text}");
+    });
+}
+
+#[test]
 fn reload_names_the_file_it_read_and_refuses_another() {
     let directory = tempfile::tempdir().unwrap();
     let node = Node::up(directory.path(), "a", &directory.path().join("cable"), "");

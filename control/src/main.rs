@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::Context;
 use clap::Parser;
-use covalent_api::{arguments::ControlArguments, config::Config};
+use covalent_api::{arguments::ControlArguments, causes::in_one_line, config::Config};
 use covalent_control::{agreement::Agreement, control::Control, privilege, sandbox};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sd_notify::NotifyState;
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
             // Logging may not have started, and a person may be waiting.
-            eprintln!("covalent-control: {problem:#}");
+            eprintln!("covalent-control: {}", in_one_line(problem.as_ref()));
             ExitCode::FAILURE
         }
     }

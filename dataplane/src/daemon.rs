@@ -14,7 +14,9 @@ use std::{
 use covalent_api::{
     config::{Config, ConfigError, PortConfig, PortKind},
     guid::Guid,
+    other_node::OtherNode,
 };
+use covalent_ebpf::EbpfError;
 use covalent_pipe::{reaper::Reaper, seqpacket::Listener, telemetry::Board};
 use covalent_protocol::agreement::{Held, digest};
 use nix::{errno::Errno, unistd::Uid};
@@ -556,7 +558,7 @@ fn open_ports(config: &Config) -> Result<OpenPorts, StartError> {
             .filter(|(_, port)| port.lane == lane)
         {
             let opened = port::open(port_config, &config.dataplane, &config.link, &mut memory);
-            let port = or_absent(port_config, opened)?;
+            let port = or_absent(port_config, opened).map_err(name_other_node)?;
             if let Some(reason) = port.absent() {
                 absent.push((number, reason.to_owned()));
             }
@@ -588,6 +590,30 @@ fn or_absent(
             Ok(Box::new(AbsentPort::instead_of(config, &reason)))
         }
         (opened, _) => opened,
+    }
+}
+
+/// If another node's daemon has the interface, names that node: to detach its program would cut it.
+fn name_other_node(error: PortError) -> PortError {
+    let PortError::Steering { port, source } = &error else {
+        return error;
+    };
+    let Some(EbpfError::Busy {
+        interface,
+        owner: Some(owner),
+    }) = source.downcast_ref()
+    else {
+        return error;
+    };
+    let holders = covalent_ebpf::holders(owner.id);
+    let Some(daemon) = holders.iter().find(|holder| holder.is_daemon()) else {
+        return error;
+    };
+    let other = OtherNode::of(daemon.pid, daemon.config().as_deref());
+    PortError::Setup {
+        port: port.clone(),
+        problem: format!("{interface} belongs to another node: {}", other.found),
+        remedy: format!("{}; or name another interface", other.cure),
     }
 }
 

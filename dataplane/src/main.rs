@@ -9,6 +9,7 @@ use anyhow::Context;
 use clap::Parser;
 use covalent_api::{
     arguments::{DataplaneArguments, LogFormat},
+    causes::in_one_line,
     config::Config,
 };
 use covalent_dataplane::{
@@ -35,7 +36,7 @@ fn main() -> ExitCode {
     match run(&arguments, lines_of_lanes) {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
-            error!("{problem:#}");
+            error!("{}", in_one_line(problem.as_ref()));
             ExitCode::FAILURE
         }
     }

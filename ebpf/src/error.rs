@@ -237,7 +237,9 @@ mod tests {
         };
         let text = busy(&owner);
         assert!(
-            text.starts_with("eth0 already has an XDP program: `xdp_filter` (id 7, native mode); "),
+            text.starts_with(
+                "eth0 already has an XDP program: `xdp_filter` (program id 7, native mode); "
+            ),
             "{text}"
         );
         assert!(text.contains("bpftool link detach id 12"), "{text}");

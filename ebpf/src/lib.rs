@@ -33,6 +33,7 @@ mod action;
 mod counters;
 mod error;
 mod heap;
+mod holder;
 mod interface;
 mod key;
 #[allow(dead_code, reason = "shared with the program, which uses the rest")]
@@ -48,6 +49,7 @@ mod tables;
 pub use action::Action;
 pub use counters::{Counters, Verdicts};
 pub use error::EbpfError;
+pub use holder::{Holder, holders};
 pub use key::{Key, KeyError};
 pub use layout::{
     DESTINATIONS_MAX, ETHERTYPES_MAX, FIVE_TUPLES_MAX, PORTS_MAX, PREFIXES_MAX, QUEUES_MAX,

@@ -46,10 +46,10 @@ impl AttachedProgram {
 impl fmt::Display for AttachedProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.name {
-            Some(name) => write!(f, "`{name}` (id {}, {} mode)", self.id, self.at),
+            Some(name) => write!(f, "`{name}` (program id {}, {} mode)", self.id, self.at),
             None => write!(
                 f,
-                "id {} ({} mode; its name needs CAP_SYS_ADMIN)",
+                "program id {} ({} mode; its name needs CAP_SYS_ADMIN)",
                 self.id, self.at
             ),
         }

@@ -7,14 +7,13 @@ use covalent_api::{
     auto::{Choices, InterfaceFacts, Linux, Wishes, choose},
     config::{Config, PortConfig, PortKind},
 };
-use covalent_ebpf::{AttachedProgram, attached_programs};
+use covalent_ebpf::{AttachedProgram, Holder, attached_programs, holders};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use procfs::process::Process;
 
 use super::{cores::CoreList, world::Machine};
 use crate::{
     client,
-    doctor::{Holder, holders},
     netlink::{self, Interface},
     nic::{self, Nic},
     node,

@@ -33,7 +33,6 @@ use anyhow::Result;
 use covalent_api::config::Config;
 
 pub use self::args::DoctorArgs;
-pub use self::facts::holder::{Holder, of_program as holders};
 #[cfg(test)]
 pub use self::report::tests::widest;
 use self::{
@@ -167,7 +166,7 @@ fn of_machine(machine: &Machine, config: Option<&Config>, daemon: &Daemon) -> Ve
 fn of_config(machine: &Machine, named: &Named, config: &Config, daemon: &Daemon) -> Vec<Finding> {
     let mut findings = core_checks::lanes(machine, &named.refused_cores, config);
     for interface in &named.interfaces {
-        findings.extend(port_checks::port(config, interface));
+        findings.extend(port_checks::port(config, interface, daemon));
         findings.extend(offload_checks::offloads(config, interface));
         findings.extend(miss_checks::port(config, interface));
     }

@@ -6,19 +6,17 @@ use covalent_api::{
     outdated::outdated,
     status::{NodeStatus, PortStatus},
 };
+use covalent_ebpf::Holder;
 
 use super::{
     driver,
-    facts::{HeldProgram, Named, NamedInterface, holder::Holder},
+    facts::{Daemon, HeldProgram, Named, NamedInterface},
     finding::Finding,
 };
 use crate::netlink::{self, Interface};
 
-/// The daemon's program name: an XDP program that it holds is its own.
-const DAEMON: &str = "covalentd";
-
 /// Runs every check of one AF_XDP port. If the interface does not exist, that is the only finding.
-pub fn port(config: &Config, named: &NamedInterface) -> Vec<Finding> {
+pub fn port(config: &Config, named: &NamedInterface, daemon: &Daemon) -> Vec<Finding> {
     let Some(PortConfig {
         kind: PortKind::AfXdp {
             queues, xdp, copy, ..
@@ -46,7 +44,12 @@ pub fn port(config: &Config, named: &NamedInterface) -> Vec<Finding> {
         queue_count(named, found, *queues),
         mtu(named, found, *link),
     ];
-    findings.extend(named.programs.iter().map(|held| occupied(named, held)));
+    findings.extend(
+        named
+            .programs
+            .iter()
+            .map(|held| occupied(named, held, daemon)),
+    );
     findings.extend(virtual_interface(named, *xdp, *copy));
     findings
 }
@@ -168,14 +171,43 @@ fn mtu(named: &NamedInterface, found: &Interface, link: bool) -> Finding {
     )
 }
 
-/// An XDP program on the interface. One that a `covalentd` holds is this node's own, running.
-fn occupied(named: &NamedInterface, held: &HeldProgram) -> Finding {
+/// Whether the running node has attached the program.
+fn is_own(held: &HeldProgram, daemon: &Daemon) -> bool {
+    let held_by = |pid: u32| held.holders.iter().any(|holder| holder.pid == pid);
+    match daemon {
+        Daemon::Absent => false,
+        Daemon::Answers(running) => {
+            let status = &running.after;
+            let mut facts = status.ports.iter().filter_map(|port| port.facts.as_ref());
+            facts.any(|facts| facts.program_id == held.program.id) || held_by(status.pid)
+        }
+        Daemon::Silent { pid, .. } if *pid > 0 => held_by(pid.unsigned_abs()),
+        // It cannot be asked.
+        Daemon::Silent { .. } | Daemon::Refused { .. } => held.node.is_some(),
+    }
+}
+
+/// An XDP program on the interface: this node's own, another node's, or another program's.
+fn occupied(named: &NamedInterface, held: &HeldProgram, daemon: &Daemon) -> Finding {
     let check = format!("port {}: XDP program", named.port);
-    let HeldProgram { program, holders } = held;
-    if let Some(daemon) = holders.iter().find(|holder| holder.name == DAEMON) {
-        return Finding::fine(
+    let HeldProgram {
+        program,
+        holders,
+        node,
+    } = held;
+    if is_own(held, daemon) {
+        let holder = holders.iter().find(|holder| holder.is_daemon());
+        let process = holder.map_or_else(String::new, |it| format!(", process {}", it.pid));
+        return Finding::fine(check, format!("{program} of covalentd{process}"));
+    }
+    if let Some(other) = node {
+        return Finding::failed(
             check,
-            format!("{program} of {DAEMON}, process {}", daemon.pid),
+            format!(
+                "{} belongs to another node: {} has the XDP program {program} attached",
+                named.interface, other.found
+            ),
+            format!("{}; or name another interface in this file", other.cure),
         );
     }
     let list: Vec<String> = holders
@@ -263,11 +295,11 @@ fn virtual_interface(named: &NamedInterface, xdp: XdpMode, copy: CopyMode) -> Op
 
 #[cfg(test)]
 mod tests {
-    use covalent_api::{agreement::PortFacts, control::Channels};
+    use covalent_api::{agreement::PortFacts, control::Channels, other_node::OtherNode};
     use covalent_ebpf::{AttachPoint, AttachedProgram};
 
     use super::{
-        super::{finding::Level, samples},
+        super::{facts::process::ProcessState, finding::Level, samples},
         *,
     };
 
@@ -280,7 +312,11 @@ mod tests {
 
     #[test]
     fn a_good_interface_is_fine_throughout() {
-        let findings = port(&samples::af_xdp_config(), &samples::interface());
+        let findings = port(
+            &samples::af_xdp_config(),
+            &samples::interface(),
+            &Daemon::Absent,
+        );
         assert!(
             findings.iter().all(|finding| finding.level == Level::Fine),
             "{findings:?}"
@@ -294,7 +330,7 @@ mod tests {
             similar: vec!["eth0".into()],
             ..samples::interface()
         };
-        let findings = port(&samples::af_xdp_config(), &gone);
+        let findings = port(&samples::af_xdp_config(), &gone, &Daemon::Absent);
         assert_eq!(findings.len(), 1);
         assert!(findings[0].level == Level::Failed && findings[0].found.contains("eth1"));
         assert!(findings[0].found.ends_with("; there is `eth0`"));
@@ -326,6 +362,7 @@ mod tests {
                         link_ids: Vec::new(),
                     },
                     holders: Vec::new(),
+                    node: None,
                 }],
                 ..samples::interface()
             };
@@ -359,7 +396,7 @@ mod tests {
     #[test]
     fn too_many_queues_and_a_driver_that_halves_them() {
         let mut named = samples::interface();
-        let findings = port(&samples::af_xdp_config(), &named);
+        let findings = port(&samples::af_xdp_config(), &named, &Daemon::Absent);
         assert_eq!(only(&findings, "queues").found, "2 of 2");
 
         named.driver = Some("ena".into());
@@ -371,15 +408,15 @@ mod tests {
             })
         };
         named.nic.channels = channels(4, 4);
-        let findings = port(&samples::af_xdp_config(), &named);
+        let findings = port(&samples::af_xdp_config(), &named, &Daemon::Absent);
         let queues = only(&findings, "queues");
         assert_eq!(queues.level, Level::Failed);
         assert_eq!(queues.cure, "ethtool -L eth1 combined 2");
         named.nic.channels = channels(2, 4);
-        let findings = port(&samples::af_xdp_config(), &named);
+        let findings = port(&samples::af_xdp_config(), &named, &Daemon::Absent);
         assert_eq!(only(&findings, "queues").level, Level::Fine);
         named.nic.channels = channels(1, 1);
-        let findings = port(&samples::af_xdp_config(), &named);
+        let findings = port(&samples::af_xdp_config(), &named, &Daemon::Absent);
         let queues = only(&findings, "queues");
         assert!(
             queues.level == Level::Failed && queues.cure.contains("queues = 1"),
@@ -398,7 +435,7 @@ mod tests {
             })
         };
         named.nic.channels = receiving(0, 8);
-        let findings = port(&samples::af_xdp_config(), &named);
+        let findings = port(&samples::af_xdp_config(), &named, &Daemon::Absent);
         let queues = only(&findings, "queues");
         assert_eq!(queues.level, Level::Warning);
         assert!(
@@ -406,7 +443,7 @@ mod tests {
             "{queues:?}"
         );
         named.nic.channels = receiving(4, 0);
-        let findings = port(&samples::af_xdp_config(), &named);
+        let findings = port(&samples::af_xdp_config(), &named, &Daemon::Absent);
         assert!(
             only(&findings, "queues")
                 .cure
@@ -417,7 +454,7 @@ mod tests {
             unreachable!("the sample is AF_XDP")
         };
         *queues = 0;
-        let findings = port(&config, &named);
+        let findings = port(&config, &named, &Daemon::Absent);
         assert_eq!(only(&findings, "queues").found, "4 of 4");
     }
 
@@ -425,11 +462,11 @@ mod tests {
     fn an_interface_without_a_carrier_differs_from_one_that_is_down() {
         let mut named = samples::interface();
         named.found.as_mut().expect("found").carrier = false;
-        let findings = port(&samples::af_xdp_config(), &named);
+        let findings = port(&samples::af_xdp_config(), &named, &Daemon::Absent);
         let interface = only(&findings, "interface");
         assert!(interface.level == Level::Warning && interface.found.contains("no carrier"));
         named.found.as_mut().expect("found").up = false;
-        let findings = port(&samples::af_xdp_config(), &named);
+        let findings = port(&samples::af_xdp_config(), &named, &Daemon::Absent);
         assert!(
             only(&findings, "interface")
                 .cure
@@ -441,46 +478,99 @@ mod tests {
     fn an_mtu_above_the_daemons_limit_is_refused_with_the_limit() {
         let mut named = samples::interface();
         named.found.as_mut().expect("found").mtu_bytes = 9000;
-        let findings = port(&samples::af_xdp_config(), &named);
+        let findings = port(&samples::af_xdp_config(), &named, &Daemon::Absent);
         assert_eq!(only(&findings, "MTU").cure, "ip link set eth1 mtu 1770");
         named.found.as_mut().expect("found").mtu_bytes = 1400;
-        let findings = port(&samples::af_xdp_config(), &named);
+        let findings = port(&samples::af_xdp_config(), &named, &Daemon::Absent);
         let too_small = only(&findings, "MTU");
         assert!(too_small.found.contains("need 1472"), "{too_small:?}");
     }
 
     #[test]
     fn an_attached_program_is_named_with_its_holder_unless_it_is_ours() {
-        let finding = |holders: &[(u32, &str)]| {
-            let holders = holders.iter().map(|&(pid, name)| Holder {
-                pid,
-                name: name.into(),
-            });
+        let finding = |holders: &[(u32, &str)], daemon: &Daemon| {
+            let holders: Vec<Holder> = holders
+                .iter()
+                .map(|&(pid, name)| Holder {
+                    pid,
+                    name: name.into(),
+                })
+                .collect();
+            let other = holders.iter().find(|holder| holder.is_daemon());
             let program = AttachedProgram {
                 id: 42,
                 name: Some("balancer".into()),
                 at: AttachPoint::Native,
-                link_ids: Vec::new(),
+                link_ids: vec![9],
             };
             let held = HeldProgram {
                 program,
-                holders: holders.collect(),
+                node: other.map(|it| OtherNode {
+                    found: format!("node b (covalentd, process {})", it.pid),
+                    cure: "`covalent down --config /b.toml` ends that node".into(),
+                }),
+                holders,
             };
             let named = NamedInterface {
                 programs: vec![held],
                 ..samples::interface()
             };
-            only(&port(&samples::af_xdp_config(), &named), "XDP program").clone()
+            let findings = port(&samples::af_xdp_config(), &named, daemon);
+            only(&findings, "XDP program").clone()
         };
-        let orphan = finding(&[]);
+        let orphan = finding(&[], &Daemon::Absent);
         assert_eq!(orphan.level, Level::Failed);
-        assert!(orphan.cure.contains("xdp"), "{orphan:?}");
-        let foreign = finding(&[(77, "katran")]);
+        assert!(orphan.cure.contains("bpftool link detach"), "{orphan:?}");
+        let foreign = finding(&[(77, "katran")], &Daemon::Absent);
         assert_eq!(foreign.level, Level::Failed);
         for wanted in ["42", "balancer", "katran (process 77)", "eth1"] {
             assert!(foreign.found.contains(wanted), "{foreign:?}");
         }
-        assert_eq!(finding(&[(77, "katran"), (78, DAEMON)]).level, Level::Fine);
+
+        let both = [(77, "katran"), (78, "covalentd")];
+        let running = |pid: u32, program_id: Option<u32>| {
+            let mut running = samples::running();
+            running.after.pid = pid;
+            running.after.ports = vec![PortStatus {
+                facts: program_id.map(|program_id| PortFacts {
+                    index: 2,
+                    address: "02:00:00:00:00:01".into(),
+                    mtu_bytes: 1500,
+                    queues: 2,
+                    all_queues: true,
+                    program_id,
+                }),
+                ..crate::status::sample_port()
+            }];
+            Daemon::Answers(Box::new(running))
+        };
+        let silent = |pid| Daemon::Silent {
+            pid,
+            state: ProcessState::Gone,
+        };
+        for (daemon, is_own) in [
+            (running(78, None), true),
+            // In another process namespace.
+            (running(1, Some(42)), true),
+            (running(79, Some(43)), false),
+            (silent(78), true),
+            (silent(79), false),
+            (Daemon::Absent, false),
+        ] {
+            let finding = finding(&both, &daemon);
+            assert_eq!(
+                finding.level == Level::Fine,
+                is_own,
+                "{daemon:?}: {finding:?}"
+            );
+            if !is_own {
+                for wanted in ["eth1", "node b", "process 78"] {
+                    assert!(finding.found.contains(wanted), "{finding:?}");
+                }
+                assert!(finding.cure.contains("covalent down --config /b.toml"));
+                assert!(!finding.cure.contains("bpftool"), "{finding:?}");
+            }
+        }
     }
 
     #[test]
@@ -489,7 +579,7 @@ mod tests {
         named.driver = Some("veth".into());
         let mut config = samples::af_xdp_config();
         assert!(
-            port(&config, &named)
+            port(&config, &named, &Daemon::Absent)
                 .iter()
                 .all(|finding| finding.level == Level::Fine)
         );
@@ -497,6 +587,9 @@ mod tests {
             unreachable!("the sample is AF_XDP")
         };
         *copy = CopyMode::ZeroCopy;
-        assert_eq!(only(&port(&config, &named), "mode").level, Level::Failed);
+        assert_eq!(
+            only(&port(&config, &named, &Daemon::Absent), "mode").level,
+            Level::Failed
+        );
     }
 }

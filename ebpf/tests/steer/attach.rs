@@ -181,8 +181,8 @@ fn a_second_program_is_refused_and_the_first_is_named() {
                     "{error:?}"
                 );
                 let expected = format!(
-                    "a already has an XDP program: `steer` (id {id}, {at} mode); `bpftool link \
-                     show id "
+                    "a already has an XDP program: `steer` (program id {id}, {at} mode); `bpftool \
+                     link show id "
                 );
                 assert!(error.to_string().starts_with(&expected), "{error}");
                 assert!(
@@ -216,7 +216,7 @@ fn a_program_without_a_link_is_named_with_the_command_that_removes_it() {
                 .unwrap_err()
                 .to_string();
             assert!(
-                error.contains(&format!("(id {}, native mode)", other.program_id())),
+                error.contains(&format!("(program id {}, native mode)", other.program_id())),
                 "{error}"
             );
             assert!(

@@ -53,7 +53,7 @@ fn the_three_capabilities_that_the_error_names_are_enough() {
             .to_string();
         assert!(
             error.contains(&format!(
-                "id {} (native mode; its name needs CAP_SYS_ADMIN)",
+                "program id {} (native mode; its name needs CAP_SYS_ADMIN)",
                 other.program_id()
             )),
             "{error}"

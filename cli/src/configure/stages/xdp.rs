@@ -4,6 +4,7 @@ use covalent_api::{
     auto::{Copying, Hook, Wishes, choose},
     config::{Amount, Config, CopyMode, XdpMode},
 };
+use covalent_ebpf::Holder;
 
 use super::{
     super::{
@@ -14,7 +15,7 @@ use super::{
     },
     one_step,
 };
-use crate::{doctor::Holder, netlink::Interface};
+use crate::netlink::Interface;
 
 const STAGE: Stage = Stage::Xdp;
 

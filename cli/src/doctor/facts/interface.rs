@@ -3,10 +3,12 @@
 use std::fs;
 
 use anyhow::Result;
-use covalent_api::config::{Config, PortKind};
-use covalent_ebpf::{AttachedProgram, attached_programs};
+use covalent_api::{
+    config::{Config, PortKind},
+    other_node::OtherNode,
+};
+use covalent_ebpf::{AttachedProgram, Holder, attached_programs};
 
-use super::holder::{self, Holder};
 use crate::{
     netlink::{self, Interface},
     nic::{self, Nic},
@@ -51,6 +53,8 @@ pub struct HeldProgram {
     pub program: AttachedProgram,
     /// The processes that hold it.
     pub holders: Vec<Holder>,
+    /// The first of them that is a `covalentd`, in case it is not this node's.
+    pub node: Option<OtherNode>,
 }
 
 /// Looks at the interfaces that `config` names.
@@ -124,9 +128,15 @@ fn programs(interface: u32) -> Result<Vec<HeldProgram>> {
     let programs = attached_programs(interface)?;
     Ok(programs
         .into_iter()
-        .map(|program| HeldProgram {
-            holders: holder::of_program(program.id),
-            program,
+        .map(|program| {
+            let holders = covalent_ebpf::holders(program.id);
+            let daemon = holders.iter().find(|holder| holder.is_daemon());
+            let node = daemon.map(|it| OtherNode::of(it.pid, it.config().as_deref()));
+            HeldProgram {
+                program,
+                holders,
+                node,
+            }
         })
         .collect())
 }

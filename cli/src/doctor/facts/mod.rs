@@ -1,6 +1,5 @@
 //! The facts that the doctor judges, collected once.
 
-pub mod holder;
 pub mod interface;
 mod machine;
 pub mod places;
