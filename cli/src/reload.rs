@@ -51,7 +51,10 @@ pub fn run(args: &ReloadArgs) -> Result<ExitCode> {
         ))?;
         return Ok(ExitCode::SUCCESS);
     }
-    output::line(&format!("in force under revision {}, from {file}:", now.epoch))?;
+    output::line(&format!(
+        "in force under revision {}, from {file}:",
+        now.epoch
+    ))?;
     for change in &now.changed {
         output::line(&format!("  {}", describe_change(change)))?;
     }
