@@ -142,7 +142,7 @@ impl Opener {
         self.messages.pop()
     }
 
-    /// Passes the answers to the last [`Message::Lanes`] on.
+    /// Passes the answers to the last `Message::Lanes` on.
     pub fn answer(&self, answers: Answers) {
         if let Some(to) = &self.answers {
             // The thread ends when this sender does.
