@@ -37,13 +37,17 @@ pub struct ReloadArgs {
 pub fn run(args: &ReloadArgs) -> Result<ExitCode> {
     const UNCHANGED: &str = "nothing was changed";
     let socket = control_client::socket(&args.node).context(UNCHANGED)?;
-    let control = control_client::version(&socket).context(UNCHANGED)?;
     // With a socket instead of a file, no file is meant.
-    if args.node.socket.is_none() {
+    let control = if args.node.socket.is_none() {
+        let control = control_client::version(&socket).context(UNCHANGED)?;
         expect_file(&control, args.node.config.file()).context(UNCHANGED)?;
-    }
+        Some(control)
+    } else {
+        None
+    };
     let now = put_in_force(&socket, &ControlRequest::Reload)?;
-    let file = control.file.as_deref().unwrap_or("the file of control");
+    let file = control.and_then(|control| control.file);
+    let file = file.as_deref().unwrap_or("the file of control");
     if now.changed.is_empty() {
         output::line(&format!(
             "nothing to change: {file} equals the configuration in force under revision {}",

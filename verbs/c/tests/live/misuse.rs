@@ -413,7 +413,8 @@ fn statuses_have_names() {
     assert_eq!(name(-18), "COVALENT_FORGOTTEN");
     assert_eq!(name(-19), "COVALENT_FORKED");
     assert_eq!(name(-20), "COVALENT_LINK_ETHERTYPE");
-    assert_eq!(name(-21), "unknown");
+    assert_eq!(name(-21), "COVALENT_BAD_REPLY");
+    assert_eq!(name(-22), "unknown");
     assert_eq!(name(99), "unknown");
 }
 
