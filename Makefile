@@ -30,7 +30,7 @@ SYSUSERS_DIR = $(DESTDIR)$(PREFIX)/lib/sysusers.d
 # systemd drop-ins that the administrator copies if needed; see the file.
 DROP_INS = covalentd-dpdk.conf
 # Schema for telemetry clients.
-SCHEMA = telemetry/proto/covalent/telemetry/v1/telemetry.proto
+SCHEMA = base/grpc-schema/proto/covalent/telemetry/v1/telemetry.proto
 # For Prometheus and Grafana; docs/metrics.md describes each file.
 TELEMETRY = prometheus.yml alerts.yml alerts_test.yml grafana.json
 BIN_DIR = $(DESTDIR)$(PREFIX)/bin
@@ -241,9 +241,9 @@ metrics:         ## Regenerates docs/metrics.md and configs/grafana.json from th
 	@target/debug/examples/metrics page >docs/metrics.md
 	@target/debug/examples/metrics dashboard >configs/grafana.json
 
-schema:          ## Regenerates the code in telemetry/generated from the gRPC schema
+schema:          ## Regenerates the code in base/grpc-schema/generated from the gRPC schema
 	@scripts/install-packages build
-	@$(CARGO) run --locked -q -p covalent-telemetry --example generate
+	@$(CARGO) run --locked -q -p covalent-grpc-schema --example generate
 
 ebpf:            ## Rebuilds the committed XDP object from source
 	@scripts/install-packages build bpf

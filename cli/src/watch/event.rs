@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use covalent_api::event::{Event, EventKind};
-use covalent_telemetry::{from_struct, v1};
+use covalent_grpc_schema::{from_struct, v1};
 use serde_json::Value;
 
 use crate::{
@@ -58,7 +58,7 @@ mod tests {
             sequence: of_daemon.sequence,
             realtime_ns: of_daemon.realtime_ns,
             kind: kind.expect("a kind"),
-            details: Some(covalent_telemetry::to_struct(details)),
+            details: Some(covalent_grpc_schema::to_struct(details)),
             missed: 0,
         };
         let read: Event = serde_json::from_value(json(event_json)).expect("an event");

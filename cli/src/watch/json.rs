@@ -1,6 +1,6 @@
 //! Samples for programs: the fields of the schema, by their names.
 
-use covalent_telemetry::v1::{Family, Kind, Sample, Series, series};
+use covalent_grpc_schema::v1::{Family, Kind, Sample, Series, series};
 use serde_json::{Value, json};
 
 /// A sample.

@@ -17,7 +17,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::Args;
-use covalent_telemetry::v1::{EventsRequest, Filter, Sample, WatchRequest};
+use covalent_grpc_schema::v1::{EventsRequest, Filter, Sample, WatchRequest};
 
 #[cfg(test)]
 pub use self::show::tests::widest;
@@ -191,7 +191,7 @@ fn label(text: &str) -> Result<(String, String)> {
 
 fn interval_ms(text: &str) -> Result<u32, String> {
     let seconds: f64 = text.parse().unwrap_or(f64::NAN);
-    let allowed = covalent_telemetry::INTERVAL_MS;
+    let allowed = covalent_grpc_schema::INTERVAL_MS;
     Some((seconds * 1e3).round())
         .filter(|ms| (f64::from(*allowed.start())..=f64::from(*allowed.end())).contains(ms))
         .map(|ms| ms as u32)

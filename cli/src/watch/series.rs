@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use covalent_telemetry::v1::{Kind, Sample, series::Value};
+use covalent_grpc_schema::v1::{Kind, Sample, series::Value};
 
 /// A metric's name and the labels of one of its series, but for the node's.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,7 +97,7 @@ pub fn labels(labels: &BTreeMap<String, String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use covalent_telemetry::v1;
+    use covalent_grpc_schema::v1;
 
     fn sample(second: u64, kind: Kind, number: f64) -> Sample {
         let labels = [("node", "a"), ("port", "p0")];

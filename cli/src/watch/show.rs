@@ -1,7 +1,7 @@
 //! Samples for people: a table that is always the newest, or lines.
 
 use anyhow::Result;
-use covalent_telemetry::v1::{Sample, series::Value};
+use covalent_grpc_schema::v1::{Sample, series::Value};
 use jiff::Timestamp;
 use ratatui::crossterm::terminal;
 
@@ -162,7 +162,7 @@ fn time(sample: &Sample) -> String {
 pub mod tests {
     use super::*;
     use crate::output::walk;
-    use covalent_telemetry::v1::{self, Kind};
+    use covalent_grpc_schema::v1::{self, Kind};
 
     /// The widest picture.
     pub fn widest(theme: Theme) -> String {

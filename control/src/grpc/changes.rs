@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use covalent_telemetry::v1::{Family, Gone, series::Value};
+use covalent_grpc_schema::v1::{Family, Gone, series::Value};
 
 type Labels = BTreeMap<String, String>;
 
@@ -43,7 +43,7 @@ fn values(families: &[Family]) -> BTreeMap<(&str, &Labels), Option<&Value>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use covalent_telemetry::v1::Series;
+    use covalent_grpc_schema::v1::Series;
 
     fn family(name: &str, series: &[(&str, f64)]) -> Family {
         let series = series.iter().map(|(port, number)| Series {

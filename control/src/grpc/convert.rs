@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use covalent_telemetry::v1::{self, series::Value};
+use covalent_grpc_schema::v1::{self, series::Value};
 use prometheus::proto::{Histogram, LabelPair, MetricFamily, MetricType};
 
 use crate::metrics::{Declared, Kind};

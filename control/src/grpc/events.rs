@@ -1,6 +1,6 @@
 //! A stream of events.
 
-use covalent_telemetry::{
+use covalent_grpc_schema::{
     to_struct,
     v1::{Event, EventsRequest},
 };

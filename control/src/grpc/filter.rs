@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use covalent_telemetry::v1::{self, Family, Series};
+use covalent_grpc_schema::v1::{self, Family, Series};
 
 use crate::metrics;
 

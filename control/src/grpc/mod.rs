@@ -1,5 +1,5 @@
 //! Telemetry over gRPC: the metrics of `/metrics` and the events of the daemon as streams, in the
-//! schema of `covalent-telemetry`.
+//! schema of `covalent-grpc-schema`.
 //!
 //! A stream is generated at the rate at which its reader accepts data, without a queue. A sample is
 //! taken when it is due and there is space. An event is read from those that are kept. A stalled
@@ -29,7 +29,7 @@ mod watch;
 use std::{pin::Pin, time::Duration};
 
 use axum::Router;
-use covalent_telemetry::{
+use covalent_grpc_schema::{
     INTERVAL_MS, INTERVAL_MS_DEFAULT, SCHEMA,
     v1::{
         self, DescribeRequest, Description, Event, EventsRequest, GetRequest, Sample, WatchRequest,

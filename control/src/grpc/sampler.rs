@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use covalent_telemetry::v1::{Family, Sample};
+use covalent_grpc_schema::v1::{Family, Sample};
 use tokio::{sync::Mutex, time::Instant};
 
 use super::convert;

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use covalent_telemetry::v1::Sample;
+use covalent_grpc_schema::v1::Sample;
 use futures::{Stream, stream};
 use tokio::time::{Instant, sleep_until};
 use tonic::Status;

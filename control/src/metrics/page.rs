@@ -7,11 +7,11 @@ const HEAD: &str = "\
 
 `covalent-control` serves these series at `http://127.0.0.1:9464/metrics` (`control.metrics_listen`)
 in the Prometheus text format. `make metrics` generates this page and the dashboard's queries from
-the declarations in `api/src/metrics` and `control/src/metrics`. A test fails when they differ.
+the declarations in `base/api/src/metrics` and `control/src/metrics`. A test fails when they differ.
 
 The same families, labels and values are streamed over gRPC on `telemetry.sock` in
 `node.runtime_dir`: use `covalent watch`, or any client of
-[the schema](../telemetry/proto/covalent/telemetry/v1/telemetry.proto).
+[the schema](../base/grpc-schema/proto/covalent/telemetry/v1/telemetry.proto).
 
 | file | content |
 |---|---|

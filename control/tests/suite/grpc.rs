@@ -19,7 +19,7 @@ use std::{
 
 use covalent_api::{request::Reply, status::NodeStatus};
 use covalent_control::{grpc::STREAMS, metrics};
-use covalent_telemetry::{
+use covalent_grpc_schema::{
     from_struct,
     v1::{
         DescribeRequest, Event, EventsRequest, Family, Filter, GetRequest, Sample, WatchRequest,

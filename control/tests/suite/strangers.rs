@@ -25,7 +25,7 @@ use covalent_control::{
     grpc::{self, STREAMS},
 };
 use covalent_pipe::seqpacket::{Connection, Listener};
-use covalent_telemetry::v1::Filter;
+use covalent_grpc_schema::v1::Filter;
 use rustix::{
     cmsg_space,
     net::{

@@ -1,6 +1,6 @@
 //! A daemon on a machine that booted a moment or a long time ago: its monotonic clock starts
 //! elsewhere. A time namespace provides that clock. The wall clock cannot be set per namespace.
-//! `cli/tests/clock_steps.rs` sets it for a node's processes, and `spec/tests/clocks.rs` shows that
+//! `cli/tests/clock_steps.rs` sets it for a node's processes, and `check/spec/tests/clocks.rs` shows that
 //! no decision depends on it.
 
 use std::{

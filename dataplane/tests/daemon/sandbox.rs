@@ -1,4 +1,4 @@
-//! The sandbox that the daemon installs around itself. `sandbox/tests` shows its effect on a
+//! The sandbox that the daemon installs around itself. `base/sandbox/tests` shows its effect on a
 //! process.
 
 use std::{fs, path::Path};
