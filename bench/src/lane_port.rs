@@ -1,7 +1,7 @@
 //! An AF_XDP port as a lane opens it, for a thread of this process that is a lane.
 
 use anyhow::{Context, Result};
-use covalent_api::config::{CopyMode, DataplaneConfig, LinkConfig, PortConfig, PortKind, XdpMode};
+use covalent_config::{CopyMode, DataplaneConfig, LinkConfig, PortConfig, PortKind, XdpMode};
 use covalent_dataplane::port::{self, LaneMemory, Port};
 
 use crate::stage::Namespace;

@@ -4,7 +4,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use covalent_api::{config::LinkConfig, request::Rights};
+use covalent_api::{request::Rights};
+use covalent_config::LinkConfig;
 use covalent_dataplane::{
     lane::command::NewRegion,
     lane::engine::VerbEngine,

@@ -331,7 +331,7 @@ mod tests {
             link_settings: &[("slots", 255), ("event_ratio", 8)],
             faulty: true,
         };
-        let config = covalent_api::config::Config::parse(&plan.toml(Path::new("/tmp/x")), "plan")
+        let config = covalent_config::Config::parse(&plan.toml(Path::new("/tmp/x")), "plan")
             .expect("a good file");
         assert_eq!(config.lane[0].core, Some(1));
         assert_eq!(
@@ -348,7 +348,7 @@ mod tests {
             link_settings: &[],
             ..plan
         };
-        let config = covalent_api::config::Config::parse(&alone.toml(Path::new("/tmp/x")), "plan")
+        let config = covalent_config::Config::parse(&alone.toml(Path::new("/tmp/x")), "plan")
             .expect("a good file");
         assert_eq!(config.port.len(), 1);
         let cables = [("c1".to_owned(), PathBuf::from("/tmp/x/c1.sock"))];
@@ -356,7 +356,7 @@ mod tests {
             cables: &cables,
             ..alone
         };
-        let config = covalent_api::config::Config::parse(&cabled.toml(Path::new("/tmp/x")), "plan")
+        let config = covalent_config::Config::parse(&cabled.toml(Path::new("/tmp/x")), "plan")
             .expect("a good file");
         assert_eq!((config.port.len(), &*config.port[0].name), (1, "c1"));
         let floating = Plan {
@@ -367,7 +367,7 @@ mod tests {
             ..cabled
         };
         assert!(
-            covalent_api::config::Config::parse(&floating.toml(Path::new("/tmp/x")), "plan")
+            covalent_config::Config::parse(&floating.toml(Path::new("/tmp/x")), "plan")
                 .is_ok()
         );
     }

@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
 use clap::Subcommand;
-use covalent_api::config::{Config, DEFAULT_TOML};
+use covalent_config::{Config, DEFAULT_TOML};
 
 use crate::{
     args::{ConfigArgs, Format},

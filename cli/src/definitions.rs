@@ -2,7 +2,7 @@
 //! made.
 
 use clap::{CommandFactory, ValueEnum};
-use covalent_api::arguments::{ControlArguments, DataplaneArguments};
+use covalent_config::arguments::{ControlArguments, DataplaneArguments};
 
 /// A program that has completions and manual pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

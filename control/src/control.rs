@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use covalent_api::config::Config;
+use covalent_config::Config;
 use covalent_pipe::seqpacket::Listener;
 use tokio::{
     net::TcpListener,

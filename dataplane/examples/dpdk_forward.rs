@@ -25,7 +25,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use covalent_api::config::{
+use covalent_config::{
     DataplaneConfig, HugePages, LinkConfig, PortConfig, PortKind, RxChecksum, TxChecksum,
 };
 use covalent_dataplane::port::{LaneMemory, Port, open};

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use covalent_api::config::Config;
+use covalent_config::Config;
 
 /// A configured core does not exist or may not be used.
 #[derive(Debug, thiserror::Error)]

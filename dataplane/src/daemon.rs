@@ -11,11 +11,8 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use covalent_api::{
-    config::{Config, ConfigError, PortConfig, PortKind},
-    guid::Guid,
-    other_node::OtherNode,
-};
+use covalent_api::{guid::Guid};
+use covalent_config::{Config, ConfigError, PortConfig, PortKind, other_node::OtherNode};
 use covalent_ebpf::EbpfError;
 use covalent_pipe::{reaper::Reaper, seqpacket::Listener, telemetry::Board};
 use covalent_protocol::agreement::{Held, digest};

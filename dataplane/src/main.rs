@@ -7,11 +7,8 @@ use std::{env, fs, process::ExitCode};
 
 use anyhow::Context;
 use clap::Parser;
-use covalent_api::{
-    arguments::{DataplaneArguments, LogFormat},
-    causes::in_one_line,
-    config::Config,
-};
+use covalent_api::{causes::in_one_line};
+use covalent_config::{arguments::{DataplaneArguments, LogFormat}, Config};
 use covalent_dataplane::{
     Daemon, FaultInjection, daemon,
     journal::OnLoss,

@@ -13,7 +13,7 @@ use std::{
 };
 
 use covalent::{Client, Device, GroupOptions, Mode, RegionOptions, Rights, Target, Timeout, Verb};
-use covalent_api::config::Config;
+use covalent_config::Config;
 use serde_json::Value;
 
 use crate::{

@@ -3,9 +3,8 @@
 //! Control queries the held configuration
 //! ([`Request::Agreement`](crate::request::Request::Agreement)). It sends the text of the wanted
 //! configuration in pieces ([`Request::Draft`](crate::request::Request::Draft)) and then offers it
-//! ([`Request::Offer`](crate::request::Request::Offer)). The text is
-//! [`Config::to_toml`](crate::config::Config::to_toml). Its digest is the CRC-64/NVME of those
-//! bytes.
+//! ([`Request::Offer`](crate::request::Request::Offer)). The text is `Config::to_toml` of
+//! `covalent-config`. Its digest is the CRC-64/NVME of those bytes.
 
 use serde::{Deserialize, Serialize};
 

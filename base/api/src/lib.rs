@@ -1,31 +1,19 @@
 //! Messages between the processes of one node.
 //!
-//! `covalentd` listens on one Unix `SOCK_SEQPACKET` socket (`config::Config::socket_path`).
+//! `covalentd` listens on one Unix `SOCK_SEQPACKET` socket, `covalentd.sock` in `node.runtime_dir`.
 //! Applications, `covalent-control` and the CLI send it one JSON [`request::Request`] per datagram
 //! and receive one [`request::Reply`]. File descriptors are passed as `SCM_RIGHTS`. A subscribed
 //! client also receives [`event::Event`]s as [`request::Reply::Event`]. `covalent-control` listens
 //! on a socket of the same type for the CLI ([`control`]).
 //!
-//! With the feature `config`, the crate also reads the configuration (`config`). It resolves `auto`
-//! for an interface too (`auto`), because all three programs use the result. With the feature
-//! `arguments`, it defines the command lines of both processes. Applications need neither.
-//!
 //! Programs of two consecutive releases are compatible ([`versions`]). A sender uses only the
 //! features of the agreed version. A receiver ignores unknown fields of replies and events, and
 //! refuses a request that it does not understand as a whole.
 //!
-//! This crate holds only data. It has no threads, no `unsafe`, and no I/O except reading the
-//! configuration and the kernel's release. The configuration is a file, and the host name for a
-//! node without a name.
+//! This crate holds only data. It has no threads, no `unsafe` and no I/O.
 
 pub mod agreement;
-#[cfg(feature = "arguments")]
-pub mod arguments;
-#[cfg(feature = "config")]
-pub mod auto;
 pub mod causes;
-#[cfg(feature = "config")]
-pub mod config;
 pub mod control;
 pub mod datagram;
 pub mod ethertype;
@@ -37,8 +25,6 @@ pub mod hex64;
 pub mod key_change;
 pub mod metrics;
 pub mod name;
-#[cfg(feature = "config")]
-pub mod other_node;
 pub mod outdated;
 pub mod refusal;
 pub mod request;

@@ -18,7 +18,7 @@ use std::{
     io::{self, IsTerminal},
 };
 
-use covalent_api::arguments::LogFormat;
+use covalent_config::arguments::LogFormat;
 use tracing_subscriber::{EnvFilter, Registry, layer::SubscriberExt, util::SubscriberInitExt};
 
 pub use self::{

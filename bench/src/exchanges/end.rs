@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use covalent_api::config::{DataplaneConfig, LinkConfig, PortConfig, PortKind};
+use covalent_config::{DataplaneConfig, LinkConfig, PortConfig, PortKind};
 use covalent_dataplane::port::{self, LaneMemory, Port};
 use covalent_protocol::{
     Mode,

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use covalent::Client;
-use covalent_api::config::FaultRates;
+use covalent_config::FaultRates;
 use serde::{Deserialize, Serialize};
 
 use crate::interfaces::Interfaces;

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use covalent_api::config::DataplaneConfig;
+use covalent_config::DataplaneConfig;
 use covalent_dataplane::session::quota;
 use serde::{Deserialize, Serialize};
 

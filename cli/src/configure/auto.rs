@@ -1,10 +1,7 @@
 //! `covalent config auto`: the values that `auto` selects for the interfaces of this machine.
 
 use anyhow::Result;
-use covalent_api::{
-    auto::Linux,
-    config::{Amount, Config, HugePages},
-};
+use covalent_config::{auto::Linux, Amount, Config, HugePages};
 use serde_json::json;
 
 use super::{

@@ -8,7 +8,8 @@ use std::{
 };
 
 use anyhow::{Result, bail};
-use covalent_api::{config::Config, control::Channels};
+use covalent_api::{control::Channels};
+use covalent_config::Config;
 
 use super::{
     facts::{Facts, Interrupt, Memlock, Pool},

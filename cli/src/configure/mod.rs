@@ -23,7 +23,7 @@ mod world;
 use std::{env, fs, process::ExitCode};
 
 use anyhow::{Context, Result, bail};
-use covalent_api::config::Config;
+use covalent_config::Config;
 use serde_json::json;
 
 /// The widest tables, for a test.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use covalent_api::config::{Config, Idle};
+use covalent_config::{Config, Idle};
 
 use super::{
     facts::{Machine, Running},
@@ -96,7 +96,7 @@ pub fn running(config: &Config, running: &Running) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use covalent_api::config::LaneConfig;
+    use covalent_config::LaneConfig;
 
     use super::{
         super::{finding::Level, samples},

@@ -1,6 +1,6 @@
 //! Checks of the machine: each a function of the facts alone.
 
-use covalent_api::config::{Config, PortKind, packet_memory_bytes};
+use covalent_config::{Config, PortKind, packet_memory_bytes};
 
 use super::{facts::Machine, finding::Finding, memory_checks::queues_bytes};
 

@@ -1,6 +1,6 @@
 //! Memory that a start takes: each a function of the facts alone.
 
-use covalent_api::config::{CHUNK_BYTES, Config, HugePages, PortKind, queue_memory_bytes};
+use covalent_config::{CHUNK_BYTES, Config, HugePages, PortKind, queue_memory_bytes};
 
 use super::{facts::Machine, finding::Finding};
 

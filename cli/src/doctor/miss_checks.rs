@@ -1,9 +1,7 @@
 //! Checks whether an interface that the kernel uses still passes the kernel its frames.
 
-use covalent_api::{
-    config::Config,
-    rule::{Action, Match},
-};
+use covalent_api::{rule::{Action, Match}};
+use covalent_config::Config;
 
 use super::{facts::NamedInterface, finding::Finding};
 

@@ -30,7 +30,7 @@ use std::{
 };
 
 use anyhow::Result;
-use covalent_api::config::Config;
+use covalent_config::Config;
 
 pub use self::args::DoctorArgs;
 #[cfg(test)]

@@ -1,11 +1,7 @@
 //! Checks of the interfaces of AF_XDP ports. Each a function of the facts alone.
 
-use covalent_api::{
-    config::{Config, CopyMode, LINK_MTU_BYTES_MIN, MTU_BYTES_MAX, PortConfig, PortKind, XdpMode},
-    control::{InterfaceStatus, XdpProgram},
-    outdated::outdated,
-    status::{NodeStatus, PortStatus},
-};
+use covalent_api::{control::{InterfaceStatus, XdpProgram}, outdated::outdated, status::{NodeStatus, PortStatus}};
+use covalent_config::{Config, CopyMode, LINK_MTU_BYTES_MIN, MTU_BYTES_MAX, PortConfig, PortKind, XdpMode};
 use covalent_ebpf::Holder;
 
 use super::{
@@ -295,7 +291,8 @@ fn virtual_interface(named: &NamedInterface, xdp: XdpMode, copy: CopyMode) -> Op
 
 #[cfg(test)]
 mod tests {
-    use covalent_api::{agreement::PortFacts, control::Channels, other_node::OtherNode};
+    use covalent_api::{agreement::PortFacts, control::Channels};
+    use covalent_config::other_node::OtherNode;
     use covalent_ebpf::{AttachPoint, AttachedProgram};
 
     use super::{

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use covalent_api::config::Config;
+use covalent_config::Config;
 
 use super::facts::{Machine, NamedInterface, Running};
 use crate::{netlink::Interface, nic::Nic, status};

@@ -1,6 +1,6 @@
 //! The node's sockets, and the users that can reach them.
 
-use covalent_api::config::Config;
+use covalent_config::Config;
 
 use super::{
     facts::{Named, NamedSocket, SocketState, socket::Step},

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use covalent_api::config::Config;
+use covalent_config::Config;
 
 use super::{
     facts::units::{Unit, Units},

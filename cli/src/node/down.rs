@@ -3,7 +3,7 @@
 use std::{process::ExitCode, time::Duration};
 
 use anyhow::{Result, bail};
-use covalent_api::config::Config;
+use covalent_config::Config;
 
 use super::{PROGRAMS, lock::NodeLock, occupant::Occupant, record::Record, systemd};
 use crate::{

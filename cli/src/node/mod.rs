@@ -11,7 +11,7 @@ mod written;
 
 use std::path::{Path, PathBuf};
 
-use covalent_api::config::Config;
+use covalent_config::Config;
 
 pub use self::{
     args::UpArgs,

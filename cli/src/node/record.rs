@@ -3,7 +3,7 @@
 use std::{fs, io, path::PathBuf};
 
 use anyhow::{Context, Result};
-use covalent_api::config::Config;
+use covalent_config::Config;
 
 use crate::identity::Identity;
 

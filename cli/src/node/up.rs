@@ -9,11 +9,8 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow, bail};
-use covalent_api::{
-    config::Config,
-    control::{ControlReply, ControlRequest},
-    status::{NodeStatus, PortStatus},
-};
+use covalent_api::{control::{ControlReply, ControlRequest}, status::{NodeStatus, PortStatus}};
+use covalent_config::Config;
 
 use super::{
     PROGRAMS, Program, args::UpArgs, lock::NodeLock, occupant::Occupant, record::Record, systemd,

@@ -4,7 +4,7 @@
 use std::{fs, io, path::Path};
 
 use anyhow::{Context, Result, bail};
-use covalent_api::config::{Config, DEFAULT_TOML};
+use covalent_config::{Config, DEFAULT_TOML};
 
 /// Writes a configuration with only a name (`None`: the host's) and interfaces to `file`, unless
 /// the file has this configuration already. Returns whether it wrote.

@@ -9,7 +9,7 @@ mod render;
 use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
-use covalent_api::config::Config;
+use covalent_config::Config;
 
 pub use self::args::{ListArgs, StatusArgs};
 pub use self::render::{kind as pipe_kind, lane, mode, render};

@@ -239,10 +239,8 @@ fn table(theme: Theme, rules: &[RuleBrief]) -> Table {
 
 #[cfg(test)]
 pub mod tests {
-    use covalent_api::{
-        config::Config,
-        rule::{Match, Transport},
-    };
+    use covalent_api::{rule::{Match, Transport}};
+    use covalent_config::Config;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Result, anyhow, bail};
-use covalent_api::config::Config;
+use covalent_config::Config;
 use covalent_grpc_schema::v1::{
     Event, EventsRequest, Sample, WatchRequest, telemetry_client::TelemetryClient,
 };

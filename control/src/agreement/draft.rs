@@ -2,10 +2,8 @@
 
 use std::path::Path;
 
-use covalent_api::{
-    agreement::Objection,
-    config::{Config, ConfigError, place},
-};
+use covalent_api::{agreement::Objection};
+use covalent_config::{Config, ConfigError, place};
 use covalent_protocol::agreement::digest;
 
 /// A configuration with its canonical text.

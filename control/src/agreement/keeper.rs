@@ -2,10 +2,8 @@
 
 use std::collections::VecDeque;
 
-use covalent_api::{
-    agreement::{Objection, VerdictBrief},
-    config::{KeyChange, changes},
-};
+use covalent_api::{agreement::{Objection, VerdictBrief}};
+use covalent_config::{KeyChange, changes};
 use covalent_protocol::agreement::{
     Held, Proposal, Proposer, Refusal,
     proposer::{Input, Output, Record, Why},

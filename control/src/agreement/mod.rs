@@ -21,7 +21,8 @@ mod talk;
 
 use std::path::PathBuf;
 
-use covalent_api::{agreement::HeldBrief, config::KeyChange, control::RuleBrief, hex64::Hex64};
+use covalent_api::{agreement::HeldBrief, control::RuleBrief, hex64::Hex64};
+use covalent_config::KeyChange;
 use covalent_protocol::agreement::Held;
 use tokio::sync::{mpsc, oneshot, watch};
 

@@ -3,10 +3,8 @@
 
 use std::{io, net::SocketAddr};
 
-use covalent_api::{
-    agreement::Objection,
-    config::{Config, ControlConfig, PortConfig},
-};
+use covalent_api::{agreement::Objection};
+use covalent_config::{Config, ControlConfig, PortConfig};
 use tokio::{
     net::TcpListener,
     sync::{mpsc, watch},

@@ -1,11 +1,8 @@
 //! Manual changes of the steering rules in force: offered like an edited file, and lost when the
 //! file is put in force.
 
-use covalent_api::{
-    config::Config,
-    control::RuleBrief,
-    rule::{Match, Rule},
-};
+use covalent_api::{control::RuleBrief, rule::{Match, Rule}};
+use covalent_config::Config;
 
 use super::draft::Draft;
 
@@ -51,7 +48,7 @@ impl RuleEdit {
         }
         // As strict as for a file, because a client may send anything.
         config.check().map_err(|error| {
-            let refusal = |it: &covalent_api::config::Problem| match it.key.is_empty() {
+            let refusal = |it: &covalent_config::Problem| match it.key.is_empty() {
                 true => it.message.clone(),
                 false => format!("`{}`: {}", it.key, it.message),
             };

@@ -1,6 +1,6 @@
 //! Which interfaces are followed. A reload may change that.
 
-use covalent_api::config::{Config, PortConfig};
+use covalent_config::{Config, PortConfig};
 
 /// The part of a configuration that concerns interfaces.
 #[derive(Debug, Clone, PartialEq, Eq)]

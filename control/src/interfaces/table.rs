@@ -1,9 +1,7 @@
 //! Known state of the interfaces, and the changes that follow from notifications. No I/O here.
 
-use covalent_api::{
-    config::PortConfig,
-    control::{Channels, InterfaceStatus, XdpProgram},
-};
+use covalent_api::{control::{Channels, InterfaceStatus, XdpProgram}};
+use covalent_config::PortConfig;
 
 /// The interfaces of a node's AF_XDP ports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -230,7 +228,7 @@ fn is_same(one: &InterfaceStatus, other: &InterfaceStatus) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use covalent_api::config::Config;
+    use covalent_config::Config;
 
     use super::*;
 

@@ -7,11 +7,8 @@ use std::{
     thread,
 };
 
-use covalent_api::{
-    config::Config,
-    control::{ControlReply, ControlRequest, LinkBrief, Neighbor},
-    request::{Reply, Request},
-};
+use covalent_api::{control::{ControlReply, ControlRequest, LinkBrief, Neighbor}, request::{Reply, Request}};
+use covalent_config::Config;
 use covalent_control::{clients::Descriptors, control::Control, neighbors::Neighbors};
 use covalent_pipe::seqpacket::Listener;
 use tempfile::TempDir;

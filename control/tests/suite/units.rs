@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf, process::Command};
 
-use covalent_api::config::{ControlConfig, NodeConfig};
+use covalent_config::{ControlConfig, NodeConfig};
 
 fn shipped(name: &str) -> String {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))

@@ -204,7 +204,8 @@ mod tests {
 
     use std::{collections::BTreeMap, hint::black_box, time::Instant};
 
-    use covalent_api::{config::RssKey, rule::Transport};
+    use covalent_api::{rule::Transport};
+    use covalent_config::RssKey;
     use proptest::prelude::*;
 
     use super::*;

@@ -203,7 +203,7 @@ mod tests {
 
     use std::collections::{BTreeMap, BTreeSet};
 
-    use covalent_api::config::RssKey;
+    use covalent_config::RssKey;
     use proptest::prelude::*;
 
     use super::*;

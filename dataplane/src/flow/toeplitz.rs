@@ -14,7 +14,7 @@
 
 use std::net::IpAddr;
 
-use covalent_api::config::{RSS_KEY_BYTES, RssKey};
+use covalent_config::{RSS_KEY_BYTES, RssKey};
 
 use super::key::{ETHERNET_HEADER_BYTES, Frame, IpKey};
 

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_api::config::Idle;
+use covalent_config::Idle;
 
 use super::{Lane, durable::Durable, yield_core::Yields};
 

@@ -93,11 +93,8 @@ use crate::{
     progress::Beat,
     telemetry::LaneCounters,
 };
-use covalent_api::{
-    config::{Config, Idle},
-    guid::Guid,
-    name,
-};
+use covalent_api::{guid::Guid, name};
+use covalent_config::{Config, Idle};
 use covalent_protocol::{AddLinkError, FabricConfig, Name, Node, NodeConfig, verb::VERB_BYTES_MAX};
 
 /// Exchanges that one lane may have open or waiting at other nodes.

@@ -1,6 +1,6 @@
 //! A port on its way into a lane.
 
-use covalent_api::config::{LINK_RING_SLOTS, PortConfig, PortKind};
+use covalent_config::{LINK_RING_SLOTS, PortConfig, PortKind};
 
 use crate::port::{Port, PortError, lane_cable};
 

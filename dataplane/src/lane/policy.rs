@@ -2,10 +2,8 @@
 
 use std::collections::HashMap;
 
-use covalent_api::{
-    config::Config,
-    rule::{Action, Match},
-};
+use covalent_api::{rule::{Action, Match}};
+use covalent_config::Config;
 
 /// See the module. Not changed while it is in force; another one takes its place.
 #[derive(Debug, Clone, PartialEq, Eq)]

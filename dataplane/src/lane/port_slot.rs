@@ -346,7 +346,7 @@ mod tests {
         time::{Duration, Instant},
     };
 
-    use covalent_api::config::Config;
+    use covalent_config::Config;
     use covalent_pipe::{Direction, PagePolicy, PipeMemory, PipeSpec, app::TxPipe, nic::NicPipe};
     use nix::sys::uio::pwrite;
 

@@ -7,11 +7,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use covalent_api::{
-    agreement::{LaneHeld, PortHeld},
-    config::{Config, FaultsConfig, Idle},
-    rule::{Action, Match},
-};
+use covalent_api::{agreement::{LaneHeld, PortHeld}, rule::{Action, Match}};
+use covalent_config::{Config, FaultsConfig, Idle};
 use covalent_protocol::LinkState;
 
 use super::{

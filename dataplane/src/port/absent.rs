@@ -5,10 +5,8 @@
 
 use std::os::fd::RawFd;
 
-use covalent_api::{
-    config::{FaultRates, PortConfig, PortKind},
-    status::PortMode,
-};
+use covalent_api::{status::PortMode};
+use covalent_config::{FaultRates, PortConfig, PortKind};
 use covalent_pipe::SharedBytes;
 
 use super::{Burst, Port, PortCounters, PortError, PortInfo, SteerChange, Tally, TxRefusal};

@@ -1,7 +1,7 @@
 //! The frames that a port has received at a time.
 
 use arrayvec::ArrayVec;
-use covalent_api::config::BATCH_FRAMES;
+use covalent_config::BATCH_FRAMES;
 use covalent_pipe::SharedBytes;
 
 use super::{Port, PortError};

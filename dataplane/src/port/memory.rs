@@ -1,9 +1,6 @@
 //! The packet memory of one lane.
 
-use covalent_api::{
-    auto::Wishes,
-    config::{DpdkConfig, HugePages, PortConfig, PortKind},
-};
+use covalent_config::{auto::Wishes, DpdkConfig, HugePages, PortConfig, PortKind};
 
 use super::{
     PortError,

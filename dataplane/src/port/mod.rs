@@ -32,12 +32,8 @@ mod steer;
 
 use std::{fmt, os::fd::RawFd};
 
-use covalent_api::{
-    agreement::PortFacts,
-    auto::Wishes,
-    config::{DataplaneConfig, FaultRates, LinkConfig, PortConfig, PortKind},
-    status::PortMode,
-};
+use covalent_api::{agreement::PortFacts, status::PortMode};
+use covalent_config::{auto::Wishes, DataplaneConfig, FaultRates, LinkConfig, PortConfig, PortKind};
 use covalent_pipe::SharedBytes;
 
 pub use self::{

@@ -43,15 +43,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_api::{
-    MAX_DATAGRAM_BYTES,
-    config::Config,
-    event::EventKind,
-    guid::Guid,
-    request::Reply,
-    status::{Causes, ReclaimedStatus},
-    versions::Versions,
-};
+use covalent_api::{MAX_DATAGRAM_BYTES, event::EventKind, guid::Guid, request::Reply, status::{Causes, ReclaimedStatus}, versions::Versions};
+use covalent_config::Config;
 use covalent_pipe::{
     Violation,
     reaper::Reaper,

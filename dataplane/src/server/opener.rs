@@ -10,10 +10,8 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use covalent_api::{
-    agreement::Objection,
-    config::{Config, PortConfig},
-};
+use covalent_api::{agreement::Objection};
+use covalent_config::{Config, PortConfig};
 
 use super::{
     preparation::Draft,

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use covalent_api::config::PORTS_MAX;
+use covalent_config::PORTS_MAX;
 
 use crate::lane::new_port::OWN_NUMBERS;
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use covalent_api::config::{PortConfig, PortKind, is_same_port};
+use covalent_config::{PortConfig, PortKind, is_same_port};
 
 /// See the module. Ports are identified by their index in the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -75,7 +75,7 @@ fn holds(port: &PortConfig) -> Option<Held<'_>> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use covalent_api::config::Config;
+    use covalent_config::Config;
 
     use super::*;
 

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use covalent_api::{
-    config::{PORTS_MAX, PortConfig},
-    request::PortBrief,
-};
+use covalent_api::{request::PortBrief};
+use covalent_config::{PORTS_MAX, PortConfig};
 
 use super::port_numbers::PortNumbers;
 use crate::port::{Port, PortError};

@@ -3,10 +3,8 @@
 
 use std::sync::Arc;
 
-use covalent_api::{
-    agreement::Objection,
-    config::{Config, Effect, PortKind, changes},
-};
+use covalent_api::{agreement::Objection};
+use covalent_config::{Config, Effect, PortKind, changes};
 use covalent_protocol::agreement::digest;
 
 use super::{

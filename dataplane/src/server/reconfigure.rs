@@ -13,10 +13,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use covalent_api::{
-    agreement::{LaneHeld, Objection},
-    config::Config,
-};
+use covalent_api::{agreement::{LaneHeld, Objection}};
+use covalent_config::Config;
 use covalent_protocol::agreement::Refusal;
 
 use super::{

@@ -1,6 +1,7 @@
 //! The log text for pipes that could have huge pages and do not.
 
-use covalent_api::{config::HugePages, request::PipeKind};
+use covalent_api::{request::PipeKind};
+use covalent_config::HugePages;
 
 /// A huge page, in bytes.
 const HUGE_PAGE_BYTES: u64 = 2 << 20;

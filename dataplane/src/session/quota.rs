@@ -7,7 +7,7 @@
 //! Memory that a process keeps past the end of its session is charged to no session. The kernel
 //! frees it when the last process that holds it exits.
 
-use covalent_api::config::DataplaneConfig;
+use covalent_config::DataplaneConfig;
 
 use super::mappings::{PIPE_MAPPINGS, REGION_MAPPINGS, SESSION_MAPPINGS};
 

@@ -154,7 +154,7 @@ impl SessionRecord {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use covalent_api::config::DataplaneConfig;
+    use covalent_config::DataplaneConfig;
 
     use super::*;
 

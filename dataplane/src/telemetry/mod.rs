@@ -10,14 +10,11 @@ mod lane;
 
 use std::{fs, io, path::Path, time::Duration};
 
-use covalent_api::{
-    config::Config,
-    former,
-    metrics::{
+use covalent_api::{former, metrics::{
         DURABLE_REGION, Declared, GROUP, Kind, LANE, LINK, NODE, PATH, PIPE, PORT, REGION, TREE,
         of_daemon,
-    },
-};
+    }};
+use covalent_config::Config;
 use covalent_pipe::telemetry::{
     Board, CountersFile, FamilyPlan, FamilyType, Plan, ReadError, TablePlan, WriterPlan, create,
     ring::Ring,

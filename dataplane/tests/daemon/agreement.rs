@@ -3,14 +3,8 @@
 
 use std::path::Path;
 
-use covalent_api::{
-    agreement::{HeldBrief, PIECE_BYTES_MAX, RefusalBrief, VerdictBrief},
-    config::{Config, PortKind},
-    event::EventKind,
-    hex64::Hex64,
-    request::{PipeKind, Reply, Request},
-    rule::{Action, Match, Rule},
-};
+use covalent_api::{agreement::{HeldBrief, PIECE_BYTES_MAX, RefusalBrief, VerdictBrief}, event::EventKind, hex64::Hex64, request::{PipeKind, Reply, Request}, rule::{Action, Match, Rule}};
+use covalent_config::{Config, PortKind};
 use covalent_protocol::agreement::digest;
 use tempfile::TempDir;
 
@@ -142,7 +136,7 @@ fn live_changes_are_in_force_on_every_lane() {
     events.done(&Request::Subscribe);
 
     let mut wanted = with_rule(&node.config, 0x2001, Action::Drop);
-    wanted.dataplane.idle = covalent_api::config::Idle::Interrupt;
+    wanted.dataplane.idle = covalent_config::Idle::Interrupt;
     wanted.dataplane.burst = 7;
     wanted.dataplane.miss = Action::Drop;
     wanted.dataplane.pipes_per_session_max = 1;
@@ -208,7 +202,7 @@ fn an_inapplicable_change_names_its_key_and_changes_nothing() {
     let before = seen(&node, &mut client);
     let mut slots = node.config.clone();
     slots.link.slots = 3;
-    slots.dataplane.idle = covalent_api::config::Idle::Interrupt;
+    slots.dataplane.idle = covalent_config::Idle::Interrupt;
     let mut core = node.config.clone();
     core.lane[1].core = Some(4_000);
     let mut group = node.config.clone();
@@ -262,7 +256,7 @@ fn a_rule_that_a_pipe_forbids_is_refused_by_its_lane_and_no_lane_changes() {
     let before = seen(&node, &mut client);
     let mut wanted = with_rule(&node.config, 0x2000, Action::Drop);
     wanted = with_rule(&wanted, 0x2001, Action::Kernel);
-    wanted.dataplane.idle = covalent_api::config::Idle::Interrupt;
+    wanted.dataplane.idle = covalent_config::Idle::Interrupt;
     let verdict = wish(&mut client, &text(&wanted));
     assert_eq!(verdict.refused, Some(RefusalBrief::Lane { lane: 1 }));
     assert_eq!(verdict.objections[0].key, "steer[1]");

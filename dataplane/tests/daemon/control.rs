@@ -6,13 +6,8 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use covalent_api::{
-    MAX_DATAGRAM_BYTES,
-    agreement::HeldBrief,
-    config::Config,
-    control::{ControlReply, ControlRequest},
-    datagram,
-};
+use covalent_api::{MAX_DATAGRAM_BYTES, agreement::HeldBrief, control::{ControlReply, ControlRequest}, datagram};
+use covalent_config::Config;
 use covalent_pipe::seqpacket::Connection;
 use nix::{
     sys::signal::{Signal, kill},

@@ -3,10 +3,8 @@
 
 use std::{fs, path::Path};
 
-use covalent_api::{
-    config::{FaultRates, FaultsConfig},
-    request::Request,
-};
+use covalent_api::{request::Request};
+use covalent_config::{FaultRates, FaultsConfig};
 use covalent_dataplane::{Daemon, FaultInjection, journal::OnLoss, privilege::Privileges};
 
 use super::{

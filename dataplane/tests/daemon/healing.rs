@@ -3,14 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use covalent_api::{
-    agreement::{PortFacts, RefusalBrief, VerdictBrief},
-    config::{Config, CopyMode, HugePages, PortConfig, PortKind, XdpMode},
-    event::EventKind,
-    request::{Reply, Request},
-    rule::Match,
-    status::PortStatus,
-};
+use covalent_api::{agreement::{PortFacts, RefusalBrief, VerdictBrief}, event::EventKind, request::{Reply, Request}, rule::Match, status::PortStatus};
+use covalent_config::{Config, CopyMode, HugePages, PortConfig, PortKind, XdpMode};
 
 use super::{
     agreement::{held, proposal, send_draft, text},

@@ -2,11 +2,8 @@
 
 use std::path::Path;
 
-use covalent_api::{
-    config::Config,
-    request::{PipeKind, Reply, Request, Rights},
-    rule::Match,
-};
+use covalent_api::{request::{PipeKind, Reply, Request, Rights}, rule::Match};
+use covalent_config::Config;
 use libc::c_long;
 use nix::errno::Errno;
 

@@ -10,11 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_api::{
-    agreement::HeldBrief,
-    config::Config,
-    control::{ControlReply, ControlRequest},
-};
+use covalent_api::{agreement::HeldBrief, control::{ControlReply, ControlRequest}};
+use covalent_config::Config;
 use covalent_protocol::{Mode, agreement::digest, verb::Verb};
 
 use super::{

@@ -1,7 +1,7 @@
 //! Ports on AF_XDP that come and go beside another one. The program opens them after it dropped its
 //! privileges.
 
-use covalent_api::config::{Config, CopyMode, PortConfig, PortKind, XdpMode};
+use covalent_config::{Config, CopyMode, PortConfig, PortKind, XdpMode};
 
 use super::{
     agreement::{text, wish},
@@ -33,7 +33,7 @@ fn node(dir: &std::path::Path, name: &str, interface: &str) -> Node {
     // for time.
     let mut node = Node::new(dir, name, &["p0"], "idle_tick_ms = 50\n");
     node.config.port = vec![on_interface("p0", interface, 1024)];
-    node.config.dataplane.huge_pages = covalent_api::config::HugePages::Never;
+    node.config.dataplane.huge_pages = covalent_config::HugePages::Never;
     node
 }
 

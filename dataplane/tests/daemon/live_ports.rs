@@ -12,14 +12,8 @@ use std::{
     time::Duration,
 };
 
-use covalent_api::{
-    agreement::{RefusalBrief, VerdictBrief},
-    config::{Config, Idle, PortConfig, PortKind},
-    event::EventKind,
-    request::{PipeKind, Reply, Request},
-    rule::{Action, Match, Rule, Spread},
-    status::{LinkStatus, NodeStatus, PortStatus},
-};
+use covalent_api::{agreement::{RefusalBrief, VerdictBrief}, event::EventKind, request::{PipeKind, Reply, Request}, rule::{Action, Match, Rule, Spread}, status::{LinkStatus, NodeStatus, PortStatus}};
+use covalent_config::{Config, Idle, PortConfig, PortKind};
 use covalent_protocol::{Mode, verb::Verb};
 use fastrand::Rng;
 
@@ -582,7 +576,7 @@ fn fault_injection_that_is_not_allowed_is_refused_with_its_key() {
     let (a, _b) = pair(dir.path(), &["p0"]);
     let mut control = a.client();
     let mut wanted = a.config.clone();
-    wanted.port[0].faults = Some(covalent_api::config::FaultsConfig::default());
+    wanted.port[0].faults = Some(covalent_config::FaultsConfig::default());
     let verdict = wish(&mut control, &text(&wanted));
     assert_eq!(verdict.refused, Some(RefusalBrief::Unready));
     assert_eq!(verdict.objections[0].key, "port[0].faults");

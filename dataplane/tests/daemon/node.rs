@@ -6,10 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_api::{
-    config::{Config, PortKind},
-    status::NodeStatus,
-};
+use covalent_api::{status::NodeStatus};
+use covalent_config::{Config, PortKind};
 use covalent_dataplane::Daemon;
 
 use super::client::Client;

@@ -1,11 +1,7 @@
 //! Requests: refusals and their reasons, quotas, events, status.
 
-use covalent_api::{
-    config::Config,
-    event::EventKind,
-    request::{PipeKind, Reply, Request, Rights},
-    rule::Match,
-};
+use covalent_api::{event::EventKind, request::{PipeKind, Reply, Request, Rights}, rule::Match};
+use covalent_config::Config;
 use covalent_dataplane::{Daemon, StartError};
 
 use super::{

@@ -432,7 +432,7 @@ fn a_configured_key_changes_the_owners_of_flows() {
         });
         owners
     };
-    let default = covalent_api::config::RssKey::MICROSOFT.to_string();
+    let default = covalent_config::RssKey::MICROSOFT.to_string();
     let first = owners(&default);
     assert_eq!(first, owners(&default), "the same key, the same owners");
     assert_ne!(first, owners(&"6d5a".repeat(20)));

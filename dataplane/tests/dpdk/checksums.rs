@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use covalent_api::config::{HugePages, PortConfig, PortKind, TxChecksum};
+use covalent_config::{HugePages, PortConfig, PortKind, TxChecksum};
 use etherparse::PacketBuilder;
 
 use crate::{

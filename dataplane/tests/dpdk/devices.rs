@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use covalent_api::config::{
+use covalent_config::{
     DataplaneConfig, DpdkConfig, HugePages, LinkConfig, PortConfig, PortKind, RxChecksum,
     TxChecksum,
 };

@@ -11,7 +11,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use covalent_api::config::HugePages;
+use covalent_config::HugePages;
 
 use crate::{
     devices::{self, open_all},

@@ -1,6 +1,6 @@
 //! Frames that go on from one port to another while they are shown: their buffer goes with them.
 
-use covalent_api::config::HugePages;
+use covalent_config::HugePages;
 use covalent_dataplane::port::{Port, dpdk::ring_pair};
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::{env, process::Command};
 
-use covalent_api::config::HugePages;
+use covalent_config::HugePages;
 
 use crate::{
     devices::{self, number, open_with},

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_api::config::{HugePages, PortConfig};
+use covalent_config::{HugePages, PortConfig};
 use covalent_dataplane::port::{Port, TxRefusal};
 use tempfile::TempDir;
 

@@ -1,6 +1,6 @@
 //! Ports that cannot be opened are refused with a remedy.
 
-use covalent_api::config::{HugePages, PortConfig, PortKind, RxChecksum, TxChecksum};
+use covalent_config::{HugePages, PortConfig, PortKind, RxChecksum, TxChecksum};
 
 use crate::devices::{self, number, open_all};
 

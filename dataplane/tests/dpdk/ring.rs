@@ -1,6 +1,6 @@
 //! The suite on two rings in memory: buffers change hands, and nothing is copied.
 
-use covalent_api::config::HugePages;
+use covalent_config::HugePages;
 use covalent_dataplane::port::dpdk::ring_pair;
 
 use crate::{

@@ -6,13 +6,11 @@ use std::{
 };
 
 use caps::{CapSet, Capability};
-use covalent_api::{
-    config::{
+use covalent_api::{rule::{Action, Match, Transport}};
+use covalent_config::{
         CopyMode, DataplaneConfig, FaultsConfig, HugePages, LinkConfig, PortConfig, PortKind,
         XdpMode,
-    },
-    rule::{Action, Match, Transport},
-};
+    };
 use covalent_dataplane::port::{LaneMemory, Port, PortError, SteerChange, TxRefusal, open};
 
 use crate::{

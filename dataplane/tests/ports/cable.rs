@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use covalent_api::config::{FaultsConfig, PortConfig, PortKind};
+use covalent_config::{FaultsConfig, PortConfig, PortKind};
 use covalent_dataplane::port::{LaneMemory, Port, PortError, TxRefusal, open};
 use covalent_pipe::{
     cable::CableEnd,

@@ -11,7 +11,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use covalent_api::config::{CopyMode, PortConfig, PortKind, XdpMode};
+use covalent_config::{CopyMode, PortConfig, PortKind, XdpMode};
 use covalent_dataplane::port::Port;
 
 use crate::{

@@ -1,7 +1,7 @@
 //! The suite on a port that may damage its frames and does not, and the damage that it does once it
 //! is configured to.
 
-use covalent_api::config::{FAULT_RATE_FRAMES, FaultRates, FaultsConfig};
+use covalent_config::{FAULT_RATE_FRAMES, FaultRates, FaultsConfig};
 use covalent_dataplane::port::{Port, TxRefusal};
 
 use crate::{

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use covalent_api::config::{PortConfig, PortKind};
+use covalent_config::{PortConfig, PortKind};
 use covalent_dataplane::port::{LaneMemory, Port, PortError, TxRefusal, open};
 use tempfile::TempDir;
 

@@ -1,6 +1,6 @@
 //! A daemon that was built without DPDK recognizes a DPDK port and reports the remedy.
 
-use covalent_api::config::{PortConfig, PortKind, RxChecksum, TxChecksum};
+use covalent_config::{PortConfig, PortKind, RxChecksum, TxChecksum};
 use covalent_dataplane::port::{LaneMemory, open};
 
 #[test]

@@ -8,7 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_api::{config::Config, request::Request, status::NodeStatus};
+use covalent_api::{request::Request, status::NodeStatus};
+use covalent_config::Config;
 use covalent_pipe::seqpacket::Connection;
 
 use nix::unistd::{Gid, Group, geteuid};

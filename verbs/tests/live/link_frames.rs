@@ -1,7 +1,7 @@
 //! The EtherType of links: refused in the call, because no pipe carries it on a port with a link.
 
 use covalent::{Device, Error, Match, Spread, TxPipe};
-use covalent_api::config::Config;
+use covalent_config::Config;
 
 use crate::nodes::{Nodes, PATIENCE, config, eventually, soon, start_when_free};
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use covalent::{Client, Device};
-use covalent_api::config::Config;
+use covalent_config::Config;
 use covalent_dataplane::Daemon;
 use tempfile::TempDir;
 

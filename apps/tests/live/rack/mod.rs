@@ -23,7 +23,8 @@ use std::{
 };
 
 use covalent::{Client, Error};
-use covalent_api::{config::Config, status::NodeStatus};
+use covalent_api::{status::NodeStatus};
+use covalent_config::Config;
 use nix::sched::{CloneFlags, setns, unshare};
 
 use crate::{

@@ -1,9 +1,7 @@
 //! Queues of an interface.
 
-use covalent_api::{
-    config::{Amount, Config},
-    control::Channels,
-};
+use covalent_api::{control::Channels};
+use covalent_config::{Amount, Config};
 
 use super::{
     super::{

@@ -1,6 +1,6 @@
 //! Huge pages that the kernel reserves, for packet memory.
 
-use covalent_api::config::{Amount, Config, HugePages, queue_memory_bytes};
+use covalent_config::{Amount, Config, HugePages, queue_memory_bytes};
 
 use super::{
     super::{

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use covalent_api::config::{Care, Config, Idle};
+use covalent_config::{Care, Config, Idle};
 
 use super::super::{
     cores::CoreList,

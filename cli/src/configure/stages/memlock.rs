@@ -1,6 +1,6 @@
 //! Memory that the daemon may lock.
 
-use covalent_api::config::{Care, Config, packet_memory_bytes};
+use covalent_config::{Care, Config, packet_memory_bytes};
 
 use super::{
     super::{
@@ -84,7 +84,7 @@ fn needed_bytes(config: &Config, facts: &Facts) -> u64 {
         let chunk = named.choices(facts.linux).chunk_bytes.value;
         let queues = channels::queues_used(config, facts, named);
         packet_memory_bytes(queues, named.ring_slots())
-            * u64::from(chunk / covalent_api::config::CHUNK_BYTES)
+            * u64::from(chunk / covalent_config::CHUNK_BYTES)
     };
     facts.interfaces.iter().map(bytes).sum()
 }

@@ -11,7 +11,7 @@ pub mod rings;
 pub mod samples;
 mod xdp;
 
-use covalent_api::config::Config;
+use covalent_config::Config;
 
 use super::{
     facts::{Facts, Named},

@@ -1,6 +1,6 @@
 //! Offloads that hide from the dataplane the frames as they were on the wire.
 
-use covalent_api::config::{Config, Offloads};
+use covalent_config::{Config, Offloads};
 
 use super::super::{
     facts::{Facts, Named},

@@ -1,6 +1,6 @@
 //! Descriptors in the rings of a NIC.
 
-use covalent_api::config::{Amount, Config};
+use covalent_config::{Amount, Config};
 
 use super::{
     super::{

@@ -1,9 +1,6 @@
 //! Whether an XDP program can be attached to an interface.
 
-use covalent_api::{
-    auto::{Copying, Hook, Wishes, choose},
-    config::{Amount, Config, CopyMode, XdpMode},
-};
+use covalent_config::{auto::{Copying, Hook, Wishes, choose}, Amount, Config, CopyMode, XdpMode};
 use covalent_ebpf::Holder;
 
 use super::{
@@ -144,7 +141,7 @@ fn impossible(facts: &Facts, named: &Named) -> Option<(String, &'static str)> {
 
 #[cfg(test)]
 mod tests {
-    use covalent_api::config::PortKind;
+    use covalent_config::PortKind;
     use covalent_ebpf::{AttachPoint, AttachedProgram};
 
     use super::{super::samples, *};

@@ -3,10 +3,7 @@
 use std::fs;
 
 use anyhow::Result;
-use covalent_api::{
-    config::{Config, PortKind},
-    other_node::OtherNode,
-};
+use covalent_config::{Config, PortKind, other_node::OtherNode};
 use covalent_ebpf::{AttachedProgram, Holder, attached_programs};
 
 use crate::{

@@ -19,7 +19,7 @@ pub use self::{
 use std::{collections::BTreeSet, path::Path};
 
 use anyhow::Result;
-use covalent_api::config::Config;
+use covalent_config::Config;
 use nix::unistd::Group;
 
 use crate::cores;

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use covalent_api::config::Config;
+use covalent_config::Config;
 use nix::{
     sys::statvfs::statvfs,
     unistd::{AccessFlags, eaccess},

@@ -10,7 +10,8 @@ use std::{
 };
 
 use anyhow::Result;
-use covalent_api::{config::Config, event::EventKind, status::NodeStatus};
+use covalent_api::{event::EventKind, status::NodeStatus};
+use covalent_config::Config;
 use covalent_pipe::seqpacket::Connection;
 
 use super::process::{self, ProcessState};

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use covalent_api::config::{Config, PortKind};
+use covalent_config::{Config, PortKind};
 use covalent_pipe::seqpacket::Connection;
 
 /// Longest time until a listener accepts a connection.

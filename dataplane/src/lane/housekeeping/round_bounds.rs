@@ -16,13 +16,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_api::{
-    config::{Config, FaultRates},
-    request::{PipeKind, Rights},
-    rule::{Action, Match, Rule},
-    tap::TapFrames,
-    tuning::PipeTuning,
-};
+use covalent_api::{request::{PipeKind, Rights}, rule::{Action, Match, Rule}, tap::TapFrames, tuning::PipeTuning};
+use covalent_config::{Config, FaultRates};
 use covalent_pipe::{
     Direction, PagePolicy, PipeMemory, PipeSpec,
     app::TxPipe,

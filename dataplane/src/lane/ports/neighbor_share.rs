@@ -11,7 +11,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_api::{config::Config, request::Rights};
+use covalent_api::{request::Rights};
+use covalent_config::Config;
 use covalent_pipe::{
     event::EventFd,
     region::RegionMemory,

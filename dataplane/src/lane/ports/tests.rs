@@ -10,7 +10,8 @@ use std::{
     thread::{self, ThreadId},
 };
 
-use covalent_api::{config::Config, status::PortStatus};
+use covalent_api::{status::PortStatus};
+use covalent_config::Config;
 
 use crate::{
     identity::Identity,

@@ -1,9 +1,6 @@
 //! The resolution of `auto` on an interface, and the log messages if the kernel differs.
 
-use covalent_api::{
-    auto::{Choices, Copying, Hook, InterfaceFacts, Linux, Wishes, choose},
-    config::{CopyMode, XdpMode},
-};
+use covalent_config::{auto::{Choices, Copying, Hook, InterfaceFacts, Linux, Wishes, choose}, CopyMode, XdpMode};
 use covalent_ebpf::{EbpfError, EffectiveMode};
 
 use super::{interface::Interface, preflight};

@@ -2,11 +2,8 @@
 
 use std::cell::Cell;
 
-use covalent_api::{
-    agreement::PortFacts,
-    config::{CHUNK_FRAME_BYTES, CopyMode, DataplaneConfig, LinkConfig, XdpMode},
-    status::PortMode,
-};
+use covalent_api::{agreement::PortFacts, status::PortMode};
+use covalent_config::{CHUNK_FRAME_BYTES, CopyMode, DataplaneConfig, LinkConfig, XdpMode};
 use covalent_ebpf::{AttachMode, EbpfError, EffectiveMode, Steering, attached_programs};
 
 use super::{
@@ -19,7 +16,7 @@ use super::{
 use crate::port::{ETHERNET_HEADER_BYTES, LaneMemory, PortError, PortInfo, Tally, mac, memory};
 
 // A queue that the configuration may name has a place in the program's table.
-const _: () = assert!(covalent_api::config::QUEUES_MAX == covalent_ebpf::QUEUES_MAX);
+const _: () = assert!(covalent_config::QUEUES_MAX == covalent_ebpf::QUEUES_MAX);
 
 impl AfXdpPort {
     /// Opens sockets on the interface's queues and attaches the XDP program, in this order: check,

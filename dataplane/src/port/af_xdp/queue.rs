@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use covalent_api::config::{BATCH_FRAMES, CopyMode, LINK_RING_SLOTS, receive_chunks};
+use covalent_config::{BATCH_FRAMES, CopyMode, LINK_RING_SLOTS, receive_chunks};
 use covalent_pipe::SharedBytes;
 use nix::errno::Errno;
 use xsk_rs::{

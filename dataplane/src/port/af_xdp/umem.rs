@@ -10,7 +10,7 @@
 
 use std::{io, num::NonZeroU32};
 
-use covalent_api::config::{HugePages, LINK_RING_SLOTS, receive_chunks, send_chunks};
+use covalent_config::{HugePages, LINK_RING_SLOTS, receive_chunks, send_chunks};
 use xsk_rs::{
     config::{FrameSize, QueueSize, UmemConfig},
     umem::{Umem, frame::FrameDesc},
@@ -164,7 +164,7 @@ pub(super) fn os_error(error: impl std::error::Error + Send + Sync + 'static) ->
 
 #[cfg(test)]
 mod tests {
-    use covalent_api::config::{CHUNK_BYTES, packet_memory_bytes};
+    use covalent_config::{CHUNK_BYTES, packet_memory_bytes};
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! The errors of a daemon that was built without DPDK.
 
-use covalent_api::config::DataplaneConfig;
+use covalent_config::DataplaneConfig;
 
 use super::{Plan, Wanted};
 use crate::port::{Port, PortError};

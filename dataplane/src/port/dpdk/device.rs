@@ -8,7 +8,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use covalent_api::config::{HugePages, PortConfig, PortKind};
+use covalent_config::{HugePages, PortConfig, PortKind};
 use covalent_dpdk_sys as sys;
 use tracing::debug;
 

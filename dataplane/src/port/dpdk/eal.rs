@@ -18,7 +18,7 @@ use std::{
     thread,
 };
 
-use covalent_api::config::HugePages;
+use covalent_config::HugePages;
 use covalent_dpdk_sys as sys;
 use tracing::{debug, error, info, warn};
 

@@ -53,7 +53,7 @@ mod transmit;
 #[cfg(feature = "dpdk")]
 mod xstats;
 
-use covalent_api::config::{RxChecksum, TxChecksum};
+use covalent_config::{RxChecksum, TxChecksum};
 
 pub(super) use self::plan::Plan;
 

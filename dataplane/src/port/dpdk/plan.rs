@@ -1,6 +1,6 @@
 //! The parameters that DPDK needs before its first port opens.
 
-use covalent_api::config::{DpdkConfig, PortConfig, PortKind};
+use covalent_config::{DpdkConfig, PortConfig, PortKind};
 
 /// Slots that drivers of virtual devices which make rings of their own give each, at least.
 pub(super) const OWN_RINGS_SLOTS_MIN: u32 = 2048;

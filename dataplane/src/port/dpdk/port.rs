@@ -5,10 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_api::{
-    config::{DataplaneConfig, RxChecksum, TxChecksum},
-    status::PortMode,
-};
+use covalent_api::{status::PortMode};
+use covalent_config::{DataplaneConfig, RxChecksum, TxChecksum};
 use covalent_pipe::SharedBytes;
 use tracing::info;
 

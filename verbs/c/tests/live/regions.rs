@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_api::config::Config;
+use covalent_config::Config;
 use covalent_c::*;
 use covalent_dataplane::Daemon;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use toml::{Table, Value};
 
 use super::{Config, FaultsConfig, PortConfig, PortKind};
-use crate::key_change::{Effect, KeyChange};
+use covalent_api::key_change::{Effect, KeyChange};
 
 /// Shown in place of a key that is not set.
 const NOTHING: &str = "nothing";

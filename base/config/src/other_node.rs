@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::config::Config;
+use crate::Config;
 
 /// A running `covalentd` of another node.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use super::{
     port::{PortConfig, check_interface},
     table::Table,
 };
-use crate::name;
+use covalent_api::name;
 
 /// The key `interfaces`: for each, a port of the kind `af_xdp` with the interface's name and all
 /// defaults.

@@ -2,6 +2,15 @@
 //!
 //! [`Config::parse`] is the only conversion from text to a [`Config`]. It reports all problems at
 //! once, each with its line, column and key ([`ConfigError`]). [`DEFAULT_TOML`] explains every key.
+//! [`auto`] resolves the values that depend on an interface, because all three programs use the
+//! result. [`arguments`] defines the command lines of both processes.
+//!
+//! The crate has no threads, no `unsafe`, and no I/O except reading the file, the kernel's release,
+//! and the host name for a node without a name.
+
+pub mod arguments;
+pub mod auto;
+pub mod other_node;
 
 mod configure;
 mod control;
@@ -57,8 +66,8 @@ pub use self::{
     rss_key::{BadRssKey, RSS_KEY_BYTES, RssKey},
 };
 use self::{error::Problems, table::Table};
-use crate::rule::Rule;
-pub use crate::{
+use covalent_api::rule::Rule;
+pub use covalent_api::{
     faults::{FAULT_RATE_FRAMES, FaultRates},
     key_change::{Effect, KeyChange},
     name::LANES_MAX,

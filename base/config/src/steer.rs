@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::table::{Choice, Table};
-use crate::rule::{Action, Match, Rule, Transport, VLAN_MAX};
+use covalent_api::rule::{Action, Match, Rule, Transport, VLAN_MAX};
 
 /// Most rules in the file.
 pub(super) const RULES_MAX: usize = 4096;

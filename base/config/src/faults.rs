@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::table::Table;
-use crate::faults::{FAULT_RATE_FRAMES, FaultRates};
+use covalent_api::faults::{FAULT_RATE_FRAMES, FaultRates};
 
 /// Faults that a port injects into its own frames. `covalentd` accepts them only if it was started
 /// with `--allow-faults`.

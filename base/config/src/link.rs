@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::table::Table;
-use crate::rule::{ETHERTYPE_MIN, VLAN_ETHERTYPES};
+use covalent_api::rule::{ETHERTYPE_MIN, VLAN_ETHERTYPES};
 
 /// EtherTypes that carry the traffic of the host itself: ARP, IPv4, IPv6.
 const HOST_ETHERTYPES: [u16; 3] = [0x0806, 0x0800, 0x86dd];

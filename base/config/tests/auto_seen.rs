@@ -3,10 +3,7 @@
 
 use std::{fs, path::Path};
 
-use covalent_api::{
-    auto::{Copying, Hook, InterfaceFacts, Linux, Wishes, choose},
-    config::{CopyMode, XdpMode},
-};
+use covalent_config::{auto::{Copying, Hook, InterfaceFacts, Linux, Wishes, choose}, CopyMode, XdpMode};
 use serde_json::Value;
 
 #[test]

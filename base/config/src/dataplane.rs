@@ -6,7 +6,7 @@ use super::{
     rss_key::RssKey,
     table::{Choice, Table},
 };
-use crate::rule::Action;
+use covalent_api::rule::Action;
 
 /// Settings shared by all lanes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

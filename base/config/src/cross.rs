@@ -8,7 +8,7 @@ use super::{
     Config, FABRIC_LANES_MAX, Idle, PORTS_MAX, PortKind, dpdk_device, error::Problems,
     lane_cable_name,
 };
-use crate::rule::Match;
+use covalent_api::rule::Match;
 
 /// Notes every contradiction between parts of `config`, which was read from `document`.
 pub(super) fn check(config: &Config, document: &DeTable<'_>, problems: &mut Problems<'_>) {

@@ -1,6 +1,6 @@
 //! Invalid configurations, and the required content of the message about each.
 
-use covalent_api::config::{Config, ConfigError};
+use covalent_config::{Config, ConfigError};
 
 /// The valid first lines of every case: `[node]` with a name.
 const NODE: &str = "[node]\nname = \"a\"\n";

@@ -15,7 +15,7 @@ pub use self::{
     drivers::{DRIVERS, Driver, LINUX_KNOWN, Queues},
     kernel::Linux,
 };
-use crate::config::{CHUNK_BYTES, CHUNK_FRAME_BYTES, CopyMode, MTU_BYTES_MAX, QUEUES_MAX, XdpMode};
+use crate::{CHUNK_BYTES, CHUNK_FRAME_BYTES, CopyMode, MTU_BYTES_MAX, QUEUES_MAX, XdpMode};
 
 /// Known facts of an interface before it is modified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::table::Table;
-use crate::name;
+use covalent_api::name;
 
 /// File name of the daemon's socket in the runtime directory.
 pub(super) const DAEMON_SOCKET: &str = "covalentd.sock";
