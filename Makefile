@@ -259,7 +259,7 @@ loom: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS = 16
 loom: export CARGO_PROFILE_RELEASE_DEBUG = false
 loom:            ## Model-checks the pipe's notification protocol; bounds: pipe/tests/loom/main.rs
 	@scripts/install-packages build
-	@RUSTFLAGS="--cfg loom" $(CARGO) test -p covalent-pipe --test loom --release --locked --target-dir target/loom
+	@RUSTFLAGS="--cfg loom" $(CARGO) test -p covalent-ipc -p covalent-pipe --test loom --release --locked --target-dir target/loom
 
 spec:            ## Model-checks the link: specification (Spin), code (stateright), mutants
 	@scripts/install-packages build spec

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use covalent_api::{request::Rights};
+use covalent_api::request::Rights;
 use covalent_config::LinkConfig;
 use covalent_dataplane::{
     lane::command::NewRegion,

@@ -367,8 +367,7 @@ mod tests {
             ..cabled
         };
         assert!(
-            covalent_config::Config::parse(&floating.toml(Path::new("/tmp/x")), "plan")
-                .is_ok()
+            covalent_config::Config::parse(&floating.toml(Path::new("/tmp/x")), "plan").is_ok()
         );
     }
 

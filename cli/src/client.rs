@@ -15,7 +15,7 @@ use covalent_api::{
     status::NodeStatus,
     versions::{NoCommonVersion, Versions, is_refusal_of_version_5},
 };
-use covalent_pipe::seqpacket::Connection;
+use covalent_ipc::seqpacket::Connection;
 
 /// Longest time until a daemon replies. It replies from its main thread, which does nothing slow.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -291,7 +291,7 @@ mod tests {
     fn a_daemon_that_listens_and_is_silent_does_not_serve() {
         let directory = tempfile::tempdir().expect("temporary directory");
         let path = directory.path().join("covalentd.sock");
-        let _listener = covalent_pipe::seqpacket::Listener::bind(&path).expect("bound");
+        let _listener = covalent_ipc::seqpacket::Listener::bind(&path).expect("bound");
         assert!(answers(&path));
         let began = Instant::now();
         assert!(!serves(&path));
@@ -307,7 +307,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("temporary directory");
         let path = directory.path().join("covalentd.sock");
         assert!(no_daemon_listens(&path));
-        let listener = covalent_pipe::seqpacket::Listener::bind(&path).expect("bound");
+        let listener = covalent_ipc::seqpacket::Listener::bind(&path).expect("bound");
         assert!(!no_daemon_listens(&path));
         drop(listener);
         assert!(no_daemon_listens(&path));

@@ -7,9 +7,14 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow, bail};
-use covalent_api::{MAX_DATAGRAM_BYTES, control::{ControlReply, ControlRequest, ControlVersion}, datagram, versions::{NoCommonVersion, Versions}};
+use covalent_api::{
+    MAX_DATAGRAM_BYTES,
+    control::{ControlReply, ControlRequest, ControlVersion},
+    datagram,
+    versions::{NoCommonVersion, Versions},
+};
 use covalent_config::{Config, Effect, KeyChange};
-use covalent_pipe::seqpacket::{Connection, SeqpacketError};
+use covalent_ipc::seqpacket::{Connection, SeqpacketError};
 
 use crate::args::ControlNodeArgs;
 

@@ -19,7 +19,7 @@ use std::{
 };
 
 use covalent_api::MAX_DATAGRAM_BYTES;
-use covalent_pipe::seqpacket::{Connection, Listener};
+use covalent_ipc::seqpacket::{Connection, Listener};
 use nix::{
     fcntl::{FcntlArg, OFlag, fcntl},
     poll::{PollFd, PollFlags, PollTimeout, poll},

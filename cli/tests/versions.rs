@@ -7,14 +7,15 @@ mod support;
 use std::{process::Output, thread, time::Duration};
 
 use covalent_api::{MAX_DATAGRAM_BYTES, versions::Versions};
-use covalent_pipe::seqpacket::Listener;
+use covalent_ipc::seqpacket::Listener;
 use support::covalent;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Replies recorded from version 5.
 const REPLIES_OF_5: &str = include_str!("../../base/api/tests/version_5/replies.jsonl");
-const CONTROL_REPLIES_OF_5: &str = include_str!("../../base/api/tests/version_5/control_replies.jsonl");
+const CONTROL_REPLIES_OF_5: &str =
+    include_str!("../../base/api/tests/version_5/control_replies.jsonl");
 
 const REFUSAL_OF_5: &str = r#"{"reply":"refused","reason":"not a message that this side knows: unknown field `oldest`, expected `version` or `program` (are both sides of the same version?); speak JSON as in covalent-api, version 5"}"#;
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use covalent_config::Config;
-use covalent_pipe::seqpacket::Listener;
+use covalent_ipc::seqpacket::Listener;
 use tokio::{
     net::TcpListener,
     sync::{mpsc, oneshot, watch},

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use covalent_pipe::telemetry::{CountersFile, Liveness, ReadError, Snapshot};
+use covalent_counters::{CountersFile, Liveness, ReadError, Snapshot};
 use nix::time::{ClockId, clock_gettime};
 use tokio::time::{Duration, sleep};
 use tracing::debug;

@@ -10,8 +10,8 @@ use std::{
 
 use anyhow::Context;
 use clap::Parser;
-use covalent_api::{causes::in_one_line};
-use covalent_config::{arguments::ControlArguments, Config};
+use covalent_api::causes::in_one_line;
+use covalent_config::{Config, arguments::ControlArguments};
 use covalent_control::{agreement::Agreement, control::Control, privilege, sandbox};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sd_notify::NotifyState;

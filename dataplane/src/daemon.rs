@@ -11,10 +11,11 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use covalent_api::{guid::Guid};
+use covalent_api::guid::Guid;
 use covalent_config::{Config, ConfigError, PortConfig, PortKind, other_node::OtherNode};
+use covalent_counters::Board;
 use covalent_ebpf::EbpfError;
-use covalent_pipe::{reaper::Reaper, seqpacket::Listener, telemetry::Board};
+use covalent_ipc::{reaper::Reaper, seqpacket::Listener};
 use covalent_protocol::agreement::{Held, digest};
 use nix::{errno::Errno, unistd::Uid};
 use tracing::{info, warn};

@@ -7,8 +7,11 @@ use std::{env, fs, process::ExitCode};
 
 use anyhow::Context;
 use clap::Parser;
-use covalent_api::{causes::in_one_line};
-use covalent_config::{arguments::{DataplaneArguments, LogFormat}, Config};
+use covalent_api::causes::in_one_line;
+use covalent_config::{
+    Config,
+    arguments::{DataplaneArguments, LogFormat},
+};
 use covalent_dataplane::{
     Daemon, FaultInjection, daemon,
     journal::OnLoss,

@@ -2,7 +2,7 @@
 
 use std::{env, io, os::fd::OwnedFd, path::Path, process};
 
-use covalent_pipe::seqpacket::Listener;
+use covalent_ipc::seqpacket::Listener;
 use listenfd::ListenFd;
 use tracing::warn;
 

@@ -8,21 +8,24 @@
 //! closes its end.
 //!
 //! The process that makes the cable ([`CableEnd::create_pair`]) keeps one end. It sends the
-//! [parts](CableParts) of the other end over a [`Connection`](crate::seqpacket::Connection).
+//! [parts](CableParts) of the other end over a [`Connection`](covalent_ipc::seqpacket::Connection).
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use covalent_ipc::{
+    event::EventFd,
+    mapping::{Access, Mapping},
+    sync::{AtomicU32, AtomicU64, Ordering},
+};
 
 use crate::{
     Direction, PagePolicy, PipeError, PipeMemory, PipeSpec, SharedBytes, Violation,
     consumer::{Consumer, Span},
-    event::EventFd,
-    mapping::{Access, Mapping},
     memfd,
     nic::PushRefusal,
     producer::Producer,
     shared::Shared,
     spec::in_quanta,
-    sync::{AtomicU32, AtomicU64, Ordering},
     violation::Cursor,
     words::wake,
 };

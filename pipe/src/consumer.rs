@@ -1,14 +1,13 @@
 //! The reading end of a ring: finding packets, and giving their bytes back.
 
-use crate::{
-    Violation,
-    control::DO_NOT_SEND,
-    cursor::accept_bytes,
-    shared::Shared,
-    shared_bytes::SharedBytes,
-    spec::in_quanta,
+use covalent_ipc::{
+    mutated,
     sync::{AtomicU64, Ordering},
-    violation::Cursor,
+};
+
+use crate::{
+    Violation, control::DO_NOT_SEND, cursor::accept_bytes, shared::Shared,
+    shared_bytes::SharedBytes, spec::in_quanta, violation::Cursor,
 };
 
 /// Private state of a pipe's only reader. Nothing of it is read back from shared memory.

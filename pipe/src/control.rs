@@ -20,13 +20,12 @@
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use crate::{
-    Direction, PipeError, QUANTUM_BYTES, counters,
-    layout::Layout,
+use covalent_ipc::{
     mapping::{Access, Mapping},
-    memfd,
     sync::{AtomicU32, AtomicU64, Ordering},
 };
+
+use crate::{Direction, PipeError, QUANTUM_BYTES, counters, layout::Layout, memfd};
 
 /// Bit of a length word: the application requests that the packet is not sent.
 pub(crate) const DO_NOT_SEND: u32 = 1 << 31;

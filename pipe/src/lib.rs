@@ -1,5 +1,4 @@
-//! Ensō pipes in shared memory, their notification rings, and the socket that passes them between
-//! processes.
+//! Ensō pipes in shared memory, and their notification rings.
 //!
 //! A pipe is a ring of *data*. Packets lie back to back, and each starts at a multiple of 64 bytes.
 //! The ring is mapped twice in a row, so no packet wraps (Sadok et al., *Ensō: A Streaming
@@ -39,9 +38,6 @@
 //! | [`session`] | notifications, doorbells and sleeping flags |
 //! | [`region`] | registered memory for verbs |
 //! | [`cable`] | frames between two processes in both directions, with a carrier |
-//! | [`seqpacket`], [`event`] | connections and wake-ups between processes |
-//! | `reaper` | closing objects that an untrusted user may have made slow to close (a feature) |
-//! | [`telemetry`] | counters that any process can read while their writer runs, and after |
 //!
 //! # Trust
 //!
@@ -55,21 +51,16 @@
 //!
 //! # `unsafe`
 //!
-//! Seven files use `unsafe`, plus one in `modeled` that only the model checker compiles. Five of
-//! them access shared memory:
+//! Four files use `unsafe`, plus one in `modeled` that only the model checker compiles.
+//! `covalent-ipc` maps the memory and provides its words as atomics.
 //!
-//! - `mapping.rs` maps it and provides words as atomics.
 //! - `shared_bytes.rs` copies bytes.
 //! - `ring.rs` locates bytes in the ring.
 //! - `producer.rs` and `consumer.rs` determine which side owns which span.
 //!
-//! `socket_options.rs` sets and reads options of sockets. `owner_process.rs` maps a page that the
-//! kernel wipes in a child. All other modules deny `unsafe`. Bytes that an untrusted process may
-//! change are [`SharedBytes`], which can only be copied.
+//! All other modules deny `unsafe`. Bytes that an untrusted process may change are [`SharedBytes`],
+//! which can only be copied.
 #![deny(unsafe_code)]
-
-#[macro_use]
-mod mutation;
 
 #[allow(unsafe_code, reason = "shared memory")]
 mod consumer;
@@ -92,7 +83,6 @@ mod shared;
 #[allow(unsafe_code, reason = "shared memory")]
 mod shared_bytes;
 mod spec;
-mod sync;
 mod violation;
 #[cfg(not(loom))]
 mod words;
@@ -102,44 +92,23 @@ pub mod words;
 #[cfg(not(loom))]
 mod layout;
 #[cfg(not(loom))]
-#[allow(unsafe_code, reason = "shared memory")]
-mod mapping;
-#[cfg(not(loom))]
 mod memfd;
 #[cfg(not(loom))]
 mod memory_limit;
-#[cfg(not(loom))]
-#[allow(unsafe_code, reason = "socket options that no library offers")]
-pub mod socket_options;
 
 pub mod app;
 #[cfg(not(loom))]
 pub mod cable;
-#[cfg(not(loom))]
-pub mod event;
 pub mod framing;
-#[cfg(not(loom))]
-pub mod lock_file;
 pub mod nic;
 #[cfg(not(loom))]
-#[allow(unsafe_code, reason = "a page that the kernel wipes in a child")]
-pub mod owner_process;
-#[cfg(all(feature = "reaper", not(loom)))]
-pub mod reaper;
-#[cfg(not(loom))]
 pub mod region;
-#[cfg(not(loom))]
-pub mod seqpacket;
 pub mod session;
-#[cfg(not(loom))]
-pub mod telemetry;
 
 pub use error::PipeError;
 #[cfg(not(loom))]
 pub use memfd::end_writers;
 pub use memory::PipeMemory;
-#[cfg(loom)]
-pub use mutation::Mutation;
 pub use refused::Refused;
 pub use shared_bytes::{SharedBytes, SharedBytesMut};
 pub use spec::{

@@ -2,14 +2,17 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use covalent_ipc::{
+    mapping::{Access, Mapping},
+    sync::Ordering,
+};
+
 use crate::{
     CAPACITY_BYTES_MAX, CAPACITY_BYTES_MIN, Direction, PagePolicy, PipeError, PipeSpec,
     control::Control,
-    mapping::{Access, Mapping},
     memfd::{self, HUGE_PAGE_BYTES, PAGE_BYTES},
     ring::Ring,
     shared::Shared,
-    sync::Ordering,
     words::reactive::OUTSTANDING,
 };
 

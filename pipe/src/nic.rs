@@ -1,6 +1,8 @@
 //! The daemon's half of a pipe, in the role of a hardware NIC. It trusts nothing that the
 //! application can write.
 
+use covalent_ipc::{mutated, sync::Ordering};
+
 use crate::{
     Direction, PipeMemory, Refused, SharedBytes, SharedBytesMut, Violation,
     consumer::{Consumer, Span},
@@ -10,7 +12,6 @@ use crate::{
     producer::Producer,
     shared::Shared,
     spec::in_quanta,
-    sync::Ordering,
     violation::Cursor,
     words::reactive::Reactive,
     words::wake,

@@ -1,11 +1,12 @@
 //! The writing end of a ring: placing packets, publishing them, and reading what was freed.
 
+use covalent_ipc::{mutated, sync::Ordering};
+
 use crate::{
     Violation,
     cursor::accept_bytes,
     shared::Shared,
     shared_bytes::{SharedBytes, SharedBytesMut},
-    sync::Ordering,
     violation::Cursor,
 };
 

@@ -2,12 +2,12 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use crate::{
-    PipeError,
+use covalent_ipc::{
     mapping::{Access, Mapping},
-    memfd,
     sync::{AtomicU64, Ordering},
 };
+
+use crate::{PipeError, memfd};
 
 const WHAT: &str = "region memory";
 

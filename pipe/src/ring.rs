@@ -11,10 +11,9 @@
 
 use core::ptr::NonNull;
 
-use crate::{
-    mapping::Mapping,
-    shared_bytes::{SharedBytes, SharedBytesMut},
-};
+use covalent_ipc::mapping::Mapping;
+
+use crate::shared_bytes::{SharedBytes, SharedBytesMut};
 
 /// A ring of bytes whose size is a power of two. It is mapped twice back to back, so no access
 /// wraps.

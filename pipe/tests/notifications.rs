@@ -7,9 +7,9 @@ mod support;
 
 use std::{thread, time::Duration};
 
+use covalent_ipc::event::EventFd;
 use covalent_pipe::{
     Violation,
-    event::EventFd,
     session::{NOTICE_WORDS, NOTICES, Notification},
 };
 use support::{Random, packet, rx, session, tx};

@@ -16,13 +16,15 @@ use std::{
     time::{Duration, Instant},
 };
 
+use covalent_ipc::{
+    event::EventFd,
+    seqpacket::{Connection, Listener, SeqpacketError},
+};
 use covalent_pipe::{
     Direction, PipeMemory, SharedBytes,
     app::{RxPipe, RxTxPipe, TxPipe},
     cable::{CABLE_DESCRIPTORS, CableEnd, CableParts},
-    event::EventFd,
     nic::NicPipe,
-    seqpacket::{Connection, Listener, SeqpacketError},
     session::{AppSession, NicSession, SessionMemory},
 };
 use support::{Random, memories, packet};

@@ -17,7 +17,7 @@ use covalent_api::{
     status::NodeStatus,
     versions::{NoCommonVersion, Versions, is_refusal_of_version_5},
 };
-use covalent_pipe::{
+use covalent_ipc::{
     owner_process::OwnerProcess,
     seqpacket::{Connection, SeqpacketError},
 };

@@ -99,7 +99,7 @@ mod tests {
 
     use std::time::{Duration, Instant};
 
-    use covalent_pipe::event::EventFd;
+    use covalent_ipc::event::EventFd;
     use nix::poll::PollFlags;
 
     use super::*;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use covalent_api::request::Rights;
-use covalent_pipe::{owner_process::OwnerProcess, region::RegionMemory};
+use covalent_ipc::owner_process::OwnerProcess;
+use covalent_pipe::region::RegionMemory;
 
 use crate::error::{Error, Result};
 

@@ -69,7 +69,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::os::fd::AsFd;
 
-    use covalent_pipe::event::EventFd;
+    use covalent_ipc::event::EventFd;
 
     use super::*;
 

@@ -17,7 +17,7 @@ use std::{
 };
 
 use covalent::Client;
-use covalent_api::{status::NodeStatus};
+use covalent_api::status::NodeStatus;
 use covalent_config::{Config, FaultRates, FaultsConfig};
 use covalent_dataplane::{Daemon, FaultInjection, journal::OnLoss, privilege::Privileges};
 use tempfile::TempDir;

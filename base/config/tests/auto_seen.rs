@@ -3,7 +3,10 @@
 
 use std::{fs, path::Path};
 
-use covalent_config::{auto::{Copying, Hook, InterfaceFacts, Linux, Wishes, choose}, CopyMode, XdpMode};
+use covalent_config::{
+    CopyMode, XdpMode,
+    auto::{Copying, Hook, InterfaceFacts, Linux, Wishes, choose},
+};
 use serde_json::Value;
 
 #[test]

@@ -2,13 +2,13 @@
 
 use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf};
 
-use covalent_api::{rule::{Action, Match, Rule, Transport}};
+use covalent_api::rule::{Action, Match, Rule, Transport};
 use covalent_config::{
-        Amount, Care, Config, ConfigureConfig, ControlConfig, CopyMode, DEFAULT_TOML,
-        DataplaneConfig, DpdkConfig, FabricConfig, FaultRates, FaultsConfig, HugePages, Idle,
-        JournalConfig, LaneConfig, LinkConfig, NodeConfig, Offloads, PortConfig, PortKind, RssKey,
-        RxChecksum, TxChecksum, XdpMode,
-    };
+    Amount, Care, Config, ConfigureConfig, ControlConfig, CopyMode, DEFAULT_TOML, DataplaneConfig,
+    DpdkConfig, FabricConfig, FaultRates, FaultsConfig, HugePages, Idle, JournalConfig, LaneConfig,
+    LinkConfig, NodeConfig, Offloads, PortConfig, PortKind, RssKey, RxChecksum, TxChecksum,
+    XdpMode,
+};
 
 /// The defaults repeated, so that a change of a default must change both.
 fn documented() -> Config {

@@ -14,7 +14,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use covalent_pipe::seqpacket::{Connection, Listener};
+use covalent_ipc::seqpacket::{Connection, Listener};
 use tempfile::TempDir;
 
 use crate::{

@@ -14,7 +14,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use covalent_pipe::seqpacket::Connection;
+use covalent_ipc::seqpacket::Connection;
 
 use crate::{
     cores::pin,

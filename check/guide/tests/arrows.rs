@@ -13,6 +13,25 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 /// Crates whose modules, the top ones, form no cycle.
 const CRATES: [&str; 5] = ["protocol", "dataplane", "verbs", "cli", "bench"];
 
+/// Folders of crates, each with the folders that its crates may depend on besides their own. The
+/// tests of a crate may use any other.
+const FOLDERS: [(&str, &[&str]); 11] = [
+    ("base", &[]),
+    ("protocol", &[]),
+    ("pipe", &["base"]),
+    ("ebpf", &[]),
+    ("dataplane", &["base", "protocol", "pipe", "ebpf"]),
+    ("control", &["base", "protocol"]),
+    ("verbs", &["base", "protocol", "pipe"]),
+    ("apps", &["verbs"]),
+    ("check", &["protocol"]),
+    ("cli", &["base", "ebpf", "verbs", "check"]),
+    (
+        "bench",
+        &["base", "protocol", "pipe", "ebpf", "dataplane", "verbs", "apps"],
+    ),
+];
+
 /// Imports that would point upward: crate, module, and the module that it must not import.
 const UPWARD: [(&str, &str, &str); 6] = [
     ("protocol", "link", "node"),
@@ -320,4 +339,66 @@ fn a_cycle_is_found_wherever_it_begins() {
             assert_eq!(it.to, cycle[(at + 1) % cycle.len()].from, "{cycle:?}");
         }
     }
+}
+
+/// The crates of the workspace that the manifest lists for its product, not for its tests.
+fn dependencies(manifest: &str) -> Vec<String> {
+    let mut is_product = false;
+    let mut found = Vec::new();
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            is_product = line.ends_with("dependencies]") && !line.contains("dev-");
+        }
+        let end = line.find(|it: char| !it.is_ascii_alphanumeric() && it != '-');
+        let name = &line[..end.unwrap_or(line.len())];
+        if is_product && (name == "covalent" || name.starts_with("covalent-")) {
+            found.push(name.to_owned());
+        }
+    }
+    found
+}
+
+#[test]
+fn crates_depend_on_lower_folders_only() {
+    let root = pages::root();
+    let workspace = fs::read_to_string(root.join("Cargo.toml")).unwrap();
+    // Its name here, and its place.
+    let places: BTreeMap<_, _> = workspace
+        .lines()
+        .filter_map(|line| {
+            let (name, rest) = line.split_once(" = { path = \"")?;
+            Some((name.to_owned(), rest.split('"').next()?.to_owned()))
+        })
+        .collect();
+    let folder_of = |place: &str| place.split('/').next().unwrap().to_owned();
+    let members = workspace.lines().filter_map(|line| {
+        let place = line.strip_prefix("    \"")?.strip_suffix("\",")?;
+        root.join(place).join("Cargo.toml").is_file().then_some(place)
+    });
+    let members: Vec<_> = members.collect();
+    assert!(members.len() > 20, "{members:?}");
+    for place in members {
+        let folder = folder_of(place);
+        let (_, allowed) = FOLDERS
+            .iter()
+            .find(|(name, _)| *name == folder)
+            .unwrap_or_else(|| panic!("{place}: its folder is not in the list"));
+        let manifest = fs::read_to_string(root.join(place).join("Cargo.toml")).unwrap();
+        for name in dependencies(&manifest) {
+            let to = folder_of(&places[&name]);
+            assert!(
+                to == folder || allowed.contains(&to.as_str()),
+                "{place} depends on {name}, which is not below it"
+            );
+        }
+    }
+}
+
+#[test]
+fn only_dependencies_of_the_product_are_arrows() {
+    let manifest = "[dependencies]\ncovalent-a.workspace = true\nserde = \"1\"\n\
+        [dev-dependencies]\ncovalent-b = { path = \"b\" }\n\
+        [target.'cfg(loom)'.dependencies]\ncovalent = { workspace = true }\n\
+        [features]\ncovalent-d = []\n";
+    assert_eq!(dependencies(manifest), ["covalent-a", "covalent"]);
 }

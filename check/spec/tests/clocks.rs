@@ -19,6 +19,14 @@ const READS: [&str; 5] = [
 /// Files that read it, each with the purpose.
 const EXPECTED: [(&str, &str); 6] = [
     (
+        "base/counters/src/ring/write.rs",
+        "the time of a record, beside the monotonic one",
+    ),
+    (
+        "base/counters/src/write.rs",
+        "the time of a set of counters, beside the monotonic one",
+    ),
+    (
         "control/src/grpc/sampler.rs",
         "the time of a sample, for its reader",
     ),
@@ -31,29 +39,24 @@ const EXPECTED: [(&str, &str); 6] = [
         "dataplane/src/server/events.rs",
         "the time of an event, for people",
     ),
-    (
-        "pipe/src/telemetry/ring/write.rs",
-        "the time of a record, beside the monotonic one",
-    ),
-    (
-        "pipe/src/telemetry/write.rs",
-        "the time of a set of counters, beside the monotonic one",
-    ),
 ];
 
 /// Crates that run on a node.
-const ROOMS: [&str; 13] = [
-    "base/api/src",
+const ROOMS: [&str; 16] = [
     "apps/src",
+    "base/api/src",
+    "base/config/src",
+    "base/counters/src",
+    "base/grpc-schema/src",
+    "base/ipc/src",
+    "base/log/src",
+    "base/sandbox/src",
     "cli/src",
     "control/src",
     "dataplane/src",
     "ebpf/src",
-    "base/log/src",
     "pipe/src",
     "protocol/src",
-    "base/sandbox/src",
-    "base/grpc-schema/src",
     "verbs/c/src",
     "verbs/src",
 ];

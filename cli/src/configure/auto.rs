@@ -1,7 +1,7 @@
 //! `covalent config auto`: the values that `auto` selects for the interfaces of this machine.
 
 use anyhow::Result;
-use covalent_config::{auto::Linux, Amount, Config, HugePages};
+use covalent_config::{Amount, Config, HugePages, auto::Linux};
 use serde_json::json;
 
 use super::{

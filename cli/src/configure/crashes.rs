@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Result, bail};
-use covalent_api::{control::Channels};
+use covalent_api::control::Channels;
 use covalent_config::Config;
 
 use super::{

@@ -3,7 +3,10 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 use anyhow::{Context, Result};
-use covalent_config::{auto::{Choices, InterfaceFacts, Linux, Wishes, choose}, Config, PortConfig, PortKind};
+use covalent_config::{
+    Config, PortConfig, PortKind,
+    auto::{Choices, InterfaceFacts, Linux, Wishes, choose},
+};
 use covalent_ebpf::{AttachedProgram, Holder, attached_programs, holders};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use procfs::process::Process;

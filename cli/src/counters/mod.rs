@@ -9,7 +9,7 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use covalent_pipe::telemetry::{CountersFile, ReadError, Snapshot};
+use covalent_counters::{CountersFile, ReadError, Snapshot};
 
 use self::show::{Reading, table};
 use crate::{

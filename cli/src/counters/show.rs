@@ -5,7 +5,7 @@ use std::{
     fmt::Write,
 };
 
-use covalent_pipe::telemetry::{Liveness, Number, Snapshot, parse_labels};
+use covalent_counters::{Liveness, Number, Snapshot, parse_labels};
 use jiff::Timestamp;
 use serde::Serialize;
 

@@ -10,12 +10,15 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use covalent_api::{rule::{Action, Match, Rule}, status::NodeStatus};
+use covalent_api::{
+    rule::{Action, Match, Rule},
+    status::NodeStatus,
+};
 use covalent_config::{
-        Config, ConfigureConfig, ControlConfig, CopyMode, DataplaneConfig, DpdkConfig,
-        FabricConfig, HugePages, Idle, JournalConfig, LaneConfig, LinkConfig, NodeConfig,
-        PortConfig, PortKind, RxChecksum, TxChecksum, XdpMode,
-    };
+    Config, ConfigureConfig, ControlConfig, CopyMode, DataplaneConfig, DpdkConfig, FabricConfig,
+    HugePages, Idle, JournalConfig, LaneConfig, LinkConfig, NodeConfig, PortConfig, PortKind,
+    RxChecksum, TxChecksum, XdpMode,
+};
 
 use super::{
     http,

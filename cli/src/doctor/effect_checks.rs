@@ -1,7 +1,7 @@
 //! The modes in effect on a running node, read back by the daemon: reports where a slower mode was
 //! silently selected.
 
-use covalent_api::{status::{PortMode, PortStatus}};
+use covalent_api::status::{PortMode, PortStatus};
 use covalent_config::{Config, CopyMode, HugePages, PortKind, XdpMode};
 
 use super::{

@@ -1,6 +1,6 @@
 //! Checks whether an interface that the kernel uses still passes the kernel its frames.
 
-use covalent_api::{rule::{Action, Match}};
+use covalent_api::rule::{Action, Match};
 use covalent_config::Config;
 
 use super::{facts::NamedInterface, finding::Finding};

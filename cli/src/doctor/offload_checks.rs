@@ -1,6 +1,6 @@
 //! Changes that a NIC or the other end of a veth makes to frames before a port receives them.
 
-use covalent_api::{rule::Match};
+use covalent_api::rule::Match;
 use covalent_config::Config;
 
 use super::{facts::NamedInterface, finding::Finding};

@@ -1,7 +1,13 @@
 //! Checks of the interfaces of AF_XDP ports. Each a function of the facts alone.
 
-use covalent_api::{control::{InterfaceStatus, XdpProgram}, outdated::outdated, status::{NodeStatus, PortStatus}};
-use covalent_config::{Config, CopyMode, LINK_MTU_BYTES_MIN, MTU_BYTES_MAX, PortConfig, PortKind, XdpMode};
+use covalent_api::{
+    control::{InterfaceStatus, XdpProgram},
+    outdated::outdated,
+    status::{NodeStatus, PortStatus},
+};
+use covalent_config::{
+    Config, CopyMode, LINK_MTU_BYTES_MIN, MTU_BYTES_MAX, PortConfig, PortKind, XdpMode,
+};
 use covalent_ebpf::Holder;
 
 use super::{

@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use covalent_api::{status::LaneStatus};
+use covalent_api::status::LaneStatus;
 use covalent_config::{Config, Idle};
 
 use super::{facts::Running, finding::Finding};

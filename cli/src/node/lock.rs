@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use covalent_config::Config;
-use covalent_pipe::lock_file::LockFile;
+use covalent_ipc::lock_file::LockFile;
 
 /// The file in the runtime directory that is locked, and there, as long as a command is at work.
 const NAME: &str = "node.lock";

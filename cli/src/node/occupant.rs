@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use covalent_api::{control::ControlReply};
+use covalent_api::control::ControlReply;
 use covalent_config::Config;
 
 use crate::{

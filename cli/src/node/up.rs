@@ -9,7 +9,10 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow, bail};
-use covalent_api::{control::{ControlReply, ControlRequest}, status::{NodeStatus, PortStatus}};
+use covalent_api::{
+    control::{ControlReply, ControlRequest},
+    status::{NodeStatus, PortStatus},
+};
 use covalent_config::Config;
 
 use super::{
@@ -338,7 +341,7 @@ mod tests {
     use covalent_api::{
         API_VERSION, MAX_DATAGRAM_BYTES, control::ControlVersion, datagram, guid::Guid,
     };
-    use covalent_pipe::seqpacket::Listener;
+    use covalent_ipc::seqpacket::Listener;
 
     use super::*;
 

@@ -7,7 +7,7 @@ use covalent_api::{
     control::{Channels, ControlReply, ControlRequest, InterfaceStatus, XdpProgram},
     datagram,
 };
-use covalent_pipe::seqpacket::Connection;
+use covalent_ipc::seqpacket::Connection;
 
 use crate::output::{Cell, Color, Table, Theme, column, wide};
 

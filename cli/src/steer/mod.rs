@@ -239,7 +239,7 @@ fn table(theme: Theme, rules: &[RuleBrief]) -> Table {
 
 #[cfg(test)]
 pub mod tests {
-    use covalent_api::{rule::{Match, Transport}};
+    use covalent_api::rule::{Match, Transport};
     use covalent_config::Config;
 
     use super::*;

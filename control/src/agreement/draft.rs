@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use covalent_api::{agreement::Objection};
+use covalent_api::agreement::Objection;
 use covalent_config::{Config, ConfigError, place};
 use covalent_protocol::agreement::digest;
 

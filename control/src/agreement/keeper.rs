@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use covalent_api::{agreement::{Objection, VerdictBrief}};
+use covalent_api::agreement::{Objection, VerdictBrief};
 use covalent_config::{KeyChange, changes};
 use covalent_protocol::agreement::{
     Held, Proposal, Proposer, Refusal,

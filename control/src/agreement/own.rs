@@ -3,7 +3,7 @@
 
 use std::{io, net::SocketAddr};
 
-use covalent_api::{agreement::Objection};
+use covalent_api::agreement::Objection;
 use covalent_config::{Config, ControlConfig, PortConfig};
 use tokio::{
     net::TcpListener,

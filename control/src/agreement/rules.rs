@@ -1,7 +1,10 @@
 //! Manual changes of the steering rules in force: offered like an edited file, and lost when the
 //! file is put in force.
 
-use covalent_api::{control::RuleBrief, rule::{Match, Rule}};
+use covalent_api::{
+    control::RuleBrief,
+    rule::{Match, Rule},
+};
 use covalent_config::Config;
 
 use super::draft::Draft;

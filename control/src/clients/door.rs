@@ -10,7 +10,7 @@ use std::{
     thread,
 };
 
-use covalent_pipe::socket_options;
+use covalent_ipc::socket_options;
 use nix::{
     sys::socket::{getsockopt, sockopt::PeerCredentials},
     unistd::Group,

@@ -1,6 +1,6 @@
 //! Known state of the interfaces, and the changes that follow from notifications. No I/O here.
 
-use covalent_api::{control::{Channels, InterfaceStatus, XdpProgram}};
+use covalent_api::control::{Channels, InterfaceStatus, XdpProgram};
 use covalent_config::PortConfig;
 
 /// The interfaces of a node's AF_XDP ports.

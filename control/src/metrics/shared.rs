@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use covalent_api::metrics::flag;
-use covalent_pipe::telemetry::{Number, Snapshot, escape};
+use covalent_counters::{Number, Snapshot, escape};
 use prometheus::TextEncoder;
 
 use super::{OwnMetrics, UP, series::one};

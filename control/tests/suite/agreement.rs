@@ -10,10 +10,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_api::{API_VERSION, agreement::{HeldBrief, Objection, RefusalBrief, VerdictBrief}, control::{ControlReply, ControlRequest}, event::EventKind, hex64::Hex64, request::{Reply, Request}};
+use covalent_api::{
+    API_VERSION,
+    agreement::{HeldBrief, Objection, RefusalBrief, VerdictBrief},
+    control::{ControlReply, ControlRequest},
+    event::EventKind,
+    hex64::Hex64,
+    request::{Reply, Request},
+};
 use covalent_config::{Config, Effect};
 use covalent_control::control::Control;
-use covalent_pipe::seqpacket::Listener;
+use covalent_ipc::seqpacket::Listener;
 use covalent_protocol::agreement::digest;
 use tempfile::TempDir;
 use tokio::sync::oneshot;

@@ -6,9 +6,13 @@ use std::{
     path::Path,
 };
 
-use covalent_api::{MAX_DATAGRAM_BYTES, control::{ControlReply, ControlRequest}, datagram};
+use covalent_api::{
+    MAX_DATAGRAM_BYTES,
+    control::{ControlReply, ControlRequest},
+    datagram,
+};
 use covalent_config::Config;
-use covalent_pipe::seqpacket::{Connection, SeqpacketError};
+use covalent_ipc::seqpacket::{Connection, SeqpacketError};
 
 use crate::fake::PATIENCE;
 

@@ -7,10 +7,13 @@ use std::{
     thread,
 };
 
-use covalent_api::{control::{ControlReply, ControlRequest, LinkBrief, Neighbor}, request::{Reply, Request}};
+use covalent_api::{
+    control::{ControlReply, ControlRequest, LinkBrief, Neighbor},
+    request::{Reply, Request},
+};
 use covalent_config::Config;
 use covalent_control::{clients::Descriptors, control::Control, neighbors::Neighbors};
-use covalent_pipe::seqpacket::Listener;
+use covalent_ipc::seqpacket::Listener;
 use tempfile::TempDir;
 use tokio::{
     sync::{oneshot, watch},
@@ -419,7 +422,7 @@ fn nonsense_on_the_control_socket_is_answered_and_does_no_harm() {
         "open to every user who may read /metrics"
     );
     let connection =
-        covalent_pipe::seqpacket::Connection::connect(&socket).expect("control listens");
+        covalent_ipc::seqpacket::Connection::connect(&socket).expect("control listens");
     for bytes in [&b"{"[..], br#"{"request":"fly"}"#, &[0; 1000]] {
         let reply = client::send_request_bytes(&connection, bytes);
         assert!(matches!(reply, ControlReply::Refused { .. }), "{reply:?}");
@@ -490,7 +493,7 @@ fn silent_connections_make_way_for_requests() {
         .map(|_| std::net::TcpStream::connect_timeout(&control.metrics, PATIENCE).expect("queued"))
         .collect();
     let mute: Vec<_> = (0..MORE_THAN_FIT / 2)
-        .map(|_| covalent_pipe::seqpacket::Connection::connect(&control.control_socket()))
+        .map(|_| covalent_ipc::seqpacket::Connection::connect(&control.control_socket()))
         .collect();
     let begin = std::time::Instant::now();
     let (code, text) = get(control.metrics, "/nothing");

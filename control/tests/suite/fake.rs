@@ -13,7 +13,7 @@ use covalent_api::{
     request::{Reply, Request},
     status::NodeStatus,
 };
-use covalent_pipe::seqpacket::{Connection, Listener, SeqpacketError};
+use covalent_ipc::seqpacket::{Connection, Listener, SeqpacketError};
 
 /// No test waits longer for anything.
 pub const PATIENCE: Duration = Duration::from_secs(60);

@@ -141,7 +141,7 @@ fn a_client_that_never_leaves_does_not_hold_up_the_end() {
     let (directory, file) = node(PCAP_PORT);
     let mut running = Running::ready(directory.path(), &mut program(&file));
     let socket = directory.path().join("control.sock");
-    let client = covalent_pipe::seqpacket::Connection::connect(&socket).expect("control listens");
+    let client = covalent_ipc::seqpacket::Connection::connect(&socket).expect("control listens");
     running.signal(Signal::SIGTERM);
     assert_eq!(ended(&mut running.child).code(), Some(0));
     drop(client);

@@ -24,8 +24,8 @@ use covalent_control::{
     clients::Descriptors,
     grpc::{self, STREAMS},
 };
-use covalent_pipe::seqpacket::{Connection, Listener};
 use covalent_grpc_schema::v1::Filter;
+use covalent_ipc::seqpacket::{Connection, Listener};
 use rustix::{
     cmsg_space,
     net::{

@@ -204,7 +204,7 @@ mod tests {
 
     use std::{collections::BTreeMap, hint::black_box, time::Instant};
 
-    use covalent_api::{rule::Transport};
+    use covalent_api::rule::Transport;
     use covalent_config::RssKey;
     use proptest::prelude::*;
 

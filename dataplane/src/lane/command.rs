@@ -6,12 +6,21 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use covalent_api::{agreement::LaneHeld, event::EventKind, request::PipeKind, rule::{Match, Spread}, status::{
+use covalent_api::{
+    agreement::LaneHeld,
+    event::EventKind,
+    request::PipeKind,
+    rule::{Match, Spread},
+    status::{
         FabricStatus, FarNodeStatus, GroupStatus, LaneStatus, LinkStatus, PathStatus, PipeStatus,
         PortStatus, VerbStatus,
-    }, tap::TapFrames, tuning::PipeTuning};
+    },
+    tap::TapFrames,
+    tuning::PipeTuning,
+};
 use covalent_config::FaultRates;
-use covalent_pipe::{event::EventFd, nic::NicPipe, region::RegionMemory, session::NicSession};
+use covalent_ipc::event::EventFd;
+use covalent_pipe::{nic::NicPipe, region::RegionMemory, session::NicSession};
 
 pub use super::engine::NewRegion;
 use super::{new_port::NewPort, reconfigure::LaneWant};

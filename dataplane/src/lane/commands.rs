@@ -1,6 +1,9 @@
 //! Commands of the host thread, carried out at the loop boundary.
 
-use covalent_api::{rule::{Action, Match, SPREAD_PIPES_MAX, Spread}, tuning::PipeTuning};
+use covalent_api::{
+    rule::{Action, Match, SPREAD_PIPES_MAX, Spread},
+    tuning::PipeTuning,
+};
 use covalent_config::FaultRates;
 use covalent_pipe::region::RegionMemory;
 

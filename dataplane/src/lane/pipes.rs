@@ -542,9 +542,9 @@ impl Pipes {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use covalent_ipc::event::EventFd;
     use covalent_pipe::{
         Direction, PagePolicy, PipeMemory, PipeSpec,
-        event::EventFd,
         nic::NicPipe,
         session::{NicSession, SessionMemory},
     };

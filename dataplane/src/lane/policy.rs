@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use covalent_api::{rule::{Action, Match}};
+use covalent_api::rule::{Action, Match};
 use covalent_config::Config;
 
 /// See the module. Not changed while it is in force; another one takes its place.

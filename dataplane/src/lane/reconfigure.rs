@@ -7,7 +7,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use covalent_api::{agreement::{LaneHeld, PortHeld}, rule::{Action, Match}};
+use covalent_api::{
+    agreement::{LaneHeld, PortHeld},
+    rule::{Action, Match},
+};
 use covalent_config::{Config, FaultsConfig, Idle};
 use covalent_protocol::LinkState;
 

@@ -1,6 +1,10 @@
 //! The counters of a lane: returned on command, and written to shared memory at ticks.
 
-use covalent_api::{guid::Guid, request::PipeKind, status::{Causes, LaneStatus, LinkStatus, PipeStatus, PortStatus, VerbStatus}};
+use covalent_api::{
+    guid::Guid,
+    request::PipeKind,
+    status::{Causes, LaneStatus, LinkStatus, PipeStatus, PortStatus, VerbStatus},
+};
 use covalent_config::Idle;
 use covalent_protocol::LinkView;
 use nix::time::{ClockId, clock_gettime};

@@ -4,7 +4,8 @@ use covalent_api::{
     request::PipeKind,
     rule::{Match, Spread},
 };
-use covalent_pipe::{Refused, event::EventFd, nic::NicPipe, session::NicSession};
+use covalent_ipc::event::EventFd;
+use covalent_pipe::{Refused, nic::NicPipe, session::NicSession};
 
 use super::{
     command::{NewPipe, NewSession},

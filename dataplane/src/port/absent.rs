@@ -5,7 +5,7 @@
 
 use std::os::fd::RawFd;
 
-use covalent_api::{status::PortMode};
+use covalent_api::status::PortMode;
 use covalent_config::{FaultRates, PortConfig, PortKind};
 use covalent_pipe::SharedBytes;
 

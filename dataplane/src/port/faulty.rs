@@ -12,7 +12,7 @@
 
 use std::os::fd::RawFd;
 
-use covalent_api::{agreement::PortFacts};
+use covalent_api::agreement::PortFacts;
 use covalent_config::{FAULT_RATE_FRAMES, FaultRates, FaultsConfig};
 use covalent_pipe::SharedBytes;
 use fastrand::Rng;

@@ -7,7 +7,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 
-use covalent_api::{status::PortMode};
+use covalent_api::status::PortMode;
 use covalent_config::lane_cable_name;
 use covalent_pipe::{QUANTUM_BYTES, SharedBytes, cable::CableEnd};
 

@@ -1,6 +1,6 @@
 //! The packet memory of one lane.
 
-use covalent_config::{auto::Wishes, DpdkConfig, HugePages, PortConfig, PortKind};
+use covalent_config::{DpdkConfig, HugePages, PortConfig, PortKind, auto::Wishes};
 
 use super::{
     PortError,

@@ -33,7 +33,9 @@ mod steer;
 use std::{fmt, os::fd::RawFd};
 
 use covalent_api::{agreement::PortFacts, status::PortMode};
-use covalent_config::{auto::Wishes, DataplaneConfig, FaultRates, LinkConfig, PortConfig, PortKind};
+use covalent_config::{
+    DataplaneConfig, FaultRates, LinkConfig, PortConfig, PortKind, auto::Wishes,
+};
 use covalent_pipe::SharedBytes;
 
 pub use self::{

@@ -6,7 +6,13 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use covalent_api::{agreement::{HeldBrief, PIECE_BYTES_MAX, RefusalBrief, VerdictBrief}, event::EventKind, hex64::Hex64, request::Reply, status::ConfigStatus};
+use covalent_api::{
+    agreement::{HeldBrief, PIECE_BYTES_MAX, RefusalBrief, VerdictBrief},
+    event::EventKind,
+    hex64::Hex64,
+    request::Reply,
+    status::ConfigStatus,
+};
 use covalent_config::{CONFIG_BYTES_MAX, Config};
 use covalent_protocol::agreement::{Acceptor, Held, Proposal, Refusal};
 

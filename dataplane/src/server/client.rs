@@ -11,7 +11,7 @@ use covalent_api::{
     request::{Reply, Request},
     versions::Versions,
 };
-use covalent_pipe::seqpacket::{Connection, Credentials, SeqpacketError};
+use covalent_ipc::seqpacket::{Connection, Credentials, SeqpacketError};
 
 use super::{handover::Unmapped, outgoing::Outgoing, places::HELLO_TIMEOUT};
 

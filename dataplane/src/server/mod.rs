@@ -43,13 +43,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_api::{MAX_DATAGRAM_BYTES, event::EventKind, guid::Guid, request::Reply, status::{Causes, ReclaimedStatus}, versions::Versions};
+use covalent_api::{
+    MAX_DATAGRAM_BYTES,
+    event::EventKind,
+    guid::Guid,
+    request::Reply,
+    status::{Causes, ReclaimedStatus},
+    versions::Versions,
+};
 use covalent_config::Config;
-use covalent_pipe::{
-    Violation,
+use covalent_ipc::{
     reaper::Reaper,
     seqpacket::{Connection, Listener},
 };
+use covalent_pipe::Violation;
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},

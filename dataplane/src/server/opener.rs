@@ -10,7 +10,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use covalent_api::{agreement::Objection};
+use covalent_api::agreement::Objection;
 use covalent_config::{Config, PortConfig};
 
 use super::{

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use covalent_api::{request::PortBrief};
+use covalent_api::request::PortBrief;
 use covalent_config::{PORTS_MAX, PortConfig};
 
 use super::port_numbers::PortNumbers;

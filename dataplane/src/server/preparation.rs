@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use covalent_api::{agreement::Objection};
+use covalent_api::agreement::Objection;
 use covalent_config::{Config, Effect, PortKind, changes};
 use covalent_protocol::agreement::digest;
 

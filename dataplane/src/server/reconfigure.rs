@@ -13,7 +13,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use covalent_api::{agreement::{LaneHeld, Objection}};
+use covalent_api::agreement::{LaneHeld, Objection};
 use covalent_config::Config;
 use covalent_protocol::agreement::Refusal;
 

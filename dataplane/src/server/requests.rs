@@ -2,11 +2,20 @@
 
 use std::os::fd::OwnedFd;
 
-use covalent_api::{ethertype::OfLinks, name, request::{PipeKind, Reply, Request, Rights}, rule::{Match, Spread}, status::RegionStatus, tap::TapFrames, tuning::PipeTuning, versions::{NoCommonVersion, Versions}};
+use covalent_api::{
+    ethertype::OfLinks,
+    name,
+    request::{PipeKind, Reply, Request, Rights},
+    rule::{Match, Spread},
+    status::RegionStatus,
+    tap::TapFrames,
+    tuning::PipeTuning,
+    versions::{NoCommonVersion, Versions},
+};
 use covalent_config::HugePages;
+use covalent_ipc::event::EventFd;
 use covalent_pipe::{
     Direction, PagePolicy, PipeSpec,
-    event::EventFd,
     session::{NicSession, SessionMemory},
 };
 

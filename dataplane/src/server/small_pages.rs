@@ -1,6 +1,6 @@
 //! The log text for pipes that could have huge pages and do not.
 
-use covalent_api::{request::PipeKind};
+use covalent_api::request::PipeKind;
 use covalent_config::HugePages;
 
 /// A huge page, in bytes.

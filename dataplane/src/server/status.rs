@@ -2,10 +2,13 @@
 
 use std::{collections::BTreeMap, fs, process};
 
-use covalent_api::{request::Reply, status::{
+use covalent_api::{
+    request::Reply,
+    status::{
         FabricStatus, FarNodeStatus, GroupStatus, LaneStatus, LinkStatus, NodeStatus, PathStatus,
         PipeStatus, PortStatus, VerbStatus,
-    }};
+    },
+};
 use covalent_config::lane_cable_name;
 
 use super::{Server, answers::Pending};

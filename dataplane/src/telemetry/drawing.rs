@@ -6,7 +6,7 @@ use covalent_api::{
     metrics::{Object, Sample, seconds},
     status::ROUND_TRIP_BOUNDS_NS,
 };
-use covalent_pipe::telemetry::{Draft, FieldKind};
+use covalent_counters::{Draft, FieldKind};
 
 /// The bounds of round trips as Prometheus writes them.
 static BOUNDS: LazyLock<Vec<String>> = LazyLock::new(|| {

@@ -12,7 +12,7 @@ use covalent_api::{
     metrics::{DURABLE_REGION, NODE, REGION},
     status::NodeStatus,
 };
-use covalent_pipe::telemetry::{
+use covalent_counters::{
     CountersFile, Draft, Writer, WriterPlan,
     ring::{Ring, Sampled},
 };

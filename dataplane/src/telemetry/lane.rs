@@ -9,7 +9,7 @@ use covalent_api::{
         FabricStatus, GroupStatus, LaneStatus, LinkStatus, PipeStatus, PortStatus, VerbStatus,
     },
 };
-use covalent_pipe::telemetry::{Draft, TablePlan, Writer, WriterPlan, Writing};
+use covalent_counters::{Draft, TablePlan, Writer, WriterPlan, Writing};
 
 use super::{FIELDS_MAX, drawing::draw, first, table};
 

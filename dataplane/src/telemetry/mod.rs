@@ -10,12 +10,15 @@ mod lane;
 
 use std::{fs, io, path::Path, time::Duration};
 
-use covalent_api::{former, metrics::{
+use covalent_api::{
+    former,
+    metrics::{
         DURABLE_REGION, Declared, GROUP, Kind, LANE, LINK, NODE, PATH, PIPE, PORT, REGION, TREE,
         of_daemon,
-    }};
+    },
+};
 use covalent_config::Config;
-use covalent_pipe::telemetry::{
+use covalent_counters::{
     Board, CountersFile, FamilyPlan, FamilyType, Plan, ReadError, TablePlan, WriterPlan, create,
     ring::Ring,
 };

@@ -8,7 +8,11 @@ use std::{
     time::Duration,
 };
 
-use covalent_api::{event::EventKind, request::{Reply, Request}, rule::{Match, Transport}};
+use covalent_api::{
+    event::EventKind,
+    request::{Reply, Request},
+    rule::{Match, Transport},
+};
 use covalent_config::Config;
 use covalent_dataplane::Daemon;
 use covalent_protocol::{Mode, verb::Verb};
@@ -364,8 +368,7 @@ fn two_daemons_on_one_interface_are_refused_with_the_name_of_the_program() {
         let mut config = node(dir.path(), "b", "far0").config;
         config.node.runtime_dir = dir.path().join("c");
         config.node.state_dir = dir.path().join("c-state");
-        let covalent_config::PortKind::AfXdp { interface, .. } = &mut config.port[0].kind
-        else {
+        let covalent_config::PortKind::AfXdp { interface, .. } = &mut config.port[0].kind else {
             panic!("af_xdp")
         };
         *interface = "near0".to_owned();

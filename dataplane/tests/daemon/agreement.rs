@@ -3,7 +3,13 @@
 
 use std::path::Path;
 
-use covalent_api::{agreement::{HeldBrief, PIECE_BYTES_MAX, RefusalBrief, VerdictBrief}, event::EventKind, hex64::Hex64, request::{PipeKind, Reply, Request}, rule::{Action, Match, Rule}};
+use covalent_api::{
+    agreement::{HeldBrief, PIECE_BYTES_MAX, RefusalBrief, VerdictBrief},
+    event::EventKind,
+    hex64::Hex64,
+    request::{PipeKind, Reply, Request},
+    rule::{Action, Match, Rule},
+};
 use covalent_config::{Config, PortKind};
 use covalent_protocol::agreement::digest;
 use tempfile::TempDir;

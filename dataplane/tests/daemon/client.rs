@@ -12,12 +12,14 @@ use covalent_api::{
     rule::{Match, Spread},
     status::NodeStatus,
 };
+use covalent_ipc::{
+    event::EventFd,
+    seqpacket::{Connection, SeqpacketError},
+};
 use covalent_pipe::{
     Direction, PipeMemory,
     app::{RxPipe, RxTxPipe, TxPipe},
-    event::EventFd,
     region::RegionMemory,
-    seqpacket::{Connection, SeqpacketError},
     session::{AppSession, SessionMemory},
 };
 use covalent_protocol::{

@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use covalent_pipe::seqpacket::Connection;
+use covalent_ipc::seqpacket::Connection;
 use nix::time::{ClockId, clock_gettime};
 
 use super::{

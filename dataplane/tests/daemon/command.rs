@@ -7,7 +7,7 @@ use std::{
     process::{Child, Command, Output, Stdio},
 };
 
-use covalent_pipe::seqpacket::Connection;
+use covalent_ipc::seqpacket::Connection;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,

@@ -6,9 +6,14 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use covalent_api::{MAX_DATAGRAM_BYTES, agreement::HeldBrief, control::{ControlReply, ControlRequest}, datagram};
+use covalent_api::{
+    MAX_DATAGRAM_BYTES,
+    agreement::HeldBrief,
+    control::{ControlReply, ControlRequest},
+    datagram,
+};
 use covalent_config::Config;
-use covalent_pipe::seqpacket::Connection;
+use covalent_ipc::seqpacket::Connection;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_pipe::seqpacket::Connection;
+use covalent_ipc::seqpacket::Connection;
 use nix::{
     sched::{CpuSet, sched_getaffinity},
     unistd::Pid,

@@ -178,7 +178,7 @@ impl Load {
 fn attach(node: &Node) -> App {
     let socket = node.config.socket_path();
     eventually("the daemon listens", || {
-        covalent_pipe::seqpacket::Connection::connect(&socket).is_ok()
+        covalent_ipc::seqpacket::Connection::connect(&socket).is_ok()
     });
     App::attach(&socket)
 }

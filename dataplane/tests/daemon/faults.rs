@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path};
 
-use covalent_api::{request::Request};
+use covalent_api::request::Request;
 use covalent_config::{FaultRates, FaultsConfig};
 use covalent_dataplane::{Daemon, FaultInjection, journal::OnLoss, privilege::Privileges};
 

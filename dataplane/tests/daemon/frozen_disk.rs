@@ -12,7 +12,7 @@ use covalent_api::{
     request::{Reply, Request, Rights},
     status::JournalStatus,
 };
-use covalent_pipe::seqpacket::Connection;
+use covalent_ipc::seqpacket::Connection;
 use covalent_protocol::{Mode, verb::Verb};
 use nix::{
     sys::signal::{Signal, kill},

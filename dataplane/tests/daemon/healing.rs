@@ -3,7 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
-use covalent_api::{agreement::{PortFacts, RefusalBrief, VerdictBrief}, event::EventKind, request::{Reply, Request}, rule::Match, status::PortStatus};
+use covalent_api::{
+    agreement::{PortFacts, RefusalBrief, VerdictBrief},
+    event::EventKind,
+    request::{Reply, Request},
+    rule::Match,
+    status::PortStatus,
+};
 use covalent_config::{Config, CopyMode, HugePages, PortConfig, PortKind, XdpMode};
 
 use super::{
@@ -65,7 +71,7 @@ impl Place {
             daemon,
         };
         eventually("the daemon answers", || {
-            covalent_pipe::seqpacket::Connection::connect(&place.config.socket_path()).is_ok()
+            covalent_ipc::seqpacket::Connection::connect(&place.config.socket_path()).is_ok()
         });
         place.start_control();
         place

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use covalent_pipe::seqpacket::Connection;
+use covalent_ipc::seqpacket::Connection;
 use covalent_protocol::{Mode, verb::Verb};
 
 use super::{

@@ -86,7 +86,7 @@ fn fail(dir: &Path, what: &str, shows: Shows, harm: impl FnOnce(&Child)) -> (u64
     let daemon = command::start(&["--config", &command::file(dir, &b)]);
     let socket = b.config.socket_path();
     eventually("the daemon listens", || {
-        covalent_pipe::seqpacket::Connection::connect(&socket).is_ok()
+        covalent_ipc::seqpacket::Connection::connect(&socket).is_ok()
     });
     let mut owner = App::attach(&socket);
     let (bank, _bank) = owner.register_durable("bank", 4096);
@@ -220,7 +220,7 @@ fn a_shutdown_does_not_wait_for_a_failed_journal_and_is_not_graceful() {
     let mut daemon = command::start_logging(&["--config", &command::file(dir.path(), &b)], &log);
     let socket = b.config.socket_path();
     eventually("the daemon listens", || {
-        covalent_pipe::seqpacket::Connection::connect(&socket).is_ok()
+        covalent_ipc::seqpacket::Connection::connect(&socket).is_ok()
     });
     let mut owner = App::attach(&socket);
     let (bank, _bank) = owner.register_durable("bank", 4096);

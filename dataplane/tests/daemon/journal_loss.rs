@@ -21,7 +21,7 @@ const ADDITIONS: u64 = 20;
 fn listens(node: &Node) {
     let socket = node.config.socket_path();
     eventually("the daemon listens", || {
-        covalent_pipe::seqpacket::Connection::connect(&socket).is_ok()
+        covalent_ipc::seqpacket::Connection::connect(&socket).is_ok()
     });
 }
 

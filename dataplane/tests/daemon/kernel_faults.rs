@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use covalent_api::{request::{PipeKind, Reply, Request, Rights}, rule::Match};
+use covalent_api::{
+    request::{PipeKind, Reply, Request, Rights},
+    rule::Match,
+};
 use covalent_config::Config;
 use libc::c_long;
 use nix::errno::Errno;

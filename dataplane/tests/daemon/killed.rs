@@ -10,7 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_api::{agreement::HeldBrief, control::{ControlReply, ControlRequest}};
+use covalent_api::{
+    agreement::HeldBrief,
+    control::{ControlReply, ControlRequest},
+};
 use covalent_config::Config;
 use covalent_protocol::{Mode, agreement::digest, verb::Verb};
 
@@ -186,7 +189,7 @@ fn a_killed_dataplane_gets_the_agreed_configuration_not_the_file() {
     let start = || {
         let daemon = command::start(&["--config", &path]);
         eventually("the program answers", || {
-            covalent_pipe::seqpacket::Connection::connect(&a.config.socket_path()).is_ok()
+            covalent_ipc::seqpacket::Connection::connect(&a.config.socket_path()).is_ok()
         });
         daemon
     };

@@ -48,7 +48,7 @@ fn ports_on_af_xdp_open_and_close_beside_a_streaming_one() {
         let path = file(dir.path(), &a);
         let program = start(&["--config", &path]);
         eventually("the program answers", || {
-            covalent_pipe::seqpacket::Connection::connect(&a.config.socket_path()).is_ok()
+            covalent_ipc::seqpacket::Connection::connect(&a.config.socket_path()).is_ok()
         });
         let b = node(dir.path(), "b", "far0").start();
         let mut clients = [a.client(), b.client()];

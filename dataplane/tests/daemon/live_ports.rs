@@ -12,7 +12,13 @@ use std::{
     time::Duration,
 };
 
-use covalent_api::{agreement::{RefusalBrief, VerdictBrief}, event::EventKind, request::{PipeKind, Reply, Request}, rule::{Action, Match, Rule, Spread}, status::{LinkStatus, NodeStatus, PortStatus}};
+use covalent_api::{
+    agreement::{RefusalBrief, VerdictBrief},
+    event::EventKind,
+    request::{PipeKind, Reply, Request},
+    rule::{Action, Match, Rule, Spread},
+    status::{LinkStatus, NodeStatus, PortStatus},
+};
 use covalent_config::{Config, Idle, PortConfig, PortKind};
 use covalent_protocol::{Mode, verb::Verb};
 use fastrand::Rng;

@@ -3,7 +3,10 @@
 
 use std::{fs, path::Path};
 
-use covalent_api::{rule::{Match, Spread}, status::PortStatus};
+use covalent_api::{
+    rule::{Match, Spread},
+    status::PortStatus,
+};
 use covalent_config::PortKind;
 use pcap_file::pcap::{PcapPacket, PcapWriter};
 

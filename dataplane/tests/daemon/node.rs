@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_api::{status::NodeStatus};
+use covalent_api::status::NodeStatus;
 use covalent_config::{Config, PortKind};
 use covalent_dataplane::Daemon;
 

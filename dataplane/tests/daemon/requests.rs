@@ -1,6 +1,10 @@
 //! Requests: refusals and their reasons, quotas, events, status.
 
-use covalent_api::{event::EventKind, request::{PipeKind, Reply, Request, Rights}, rule::Match};
+use covalent_api::{
+    event::EventKind,
+    request::{PipeKind, Reply, Request, Rights},
+    rule::Match,
+};
 use covalent_config::Config;
 use covalent_dataplane::{Daemon, StartError};
 

@@ -7,7 +7,7 @@ use covalent_api::{
     request::{Reply, Request},
     rule::Match,
 };
-use covalent_pipe::seqpacket::SeqpacketError;
+use covalent_ipc::seqpacket::SeqpacketError;
 use covalent_protocol::{Mode, verb::Verb};
 
 use super::{

@@ -21,7 +21,7 @@ use covalent_dataplane::{
     journal::OnLoss,
     privilege::{Privileges, raise_descriptor_limit},
 };
-use covalent_pipe::seqpacket::{Connection, DESCRIPTORS_MAX, Listener};
+use covalent_ipc::seqpacket::{Connection, DESCRIPTORS_MAX, Listener};
 use nix::{
     sys::{
         inotify::{AddWatchFlags, InitFlags, Inotify},

@@ -12,7 +12,7 @@ use covalent_api::{
     MAX_DATAGRAM_BYTES, datagram,
     request::{Reply, Request},
 };
-use covalent_pipe::seqpacket::{Connection, Listener};
+use covalent_ipc::seqpacket::{Connection, Listener};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,

@@ -11,7 +11,7 @@ use covalent_api::{
     API_VERSION, MAX_DATAGRAM_BYTES, datagram,
     request::{Reply, Request},
 };
-use covalent_pipe::seqpacket::{Connection, Listener};
+use covalent_ipc::seqpacket::{Connection, Listener};
 
 use super::{
     client::Client,

@@ -11,7 +11,8 @@ use covalent_api::{
     request::{Reply, Request},
     rule::Match,
 };
-use covalent_pipe::{region::RegionMemory, seqpacket::Connection};
+use covalent_ipc::seqpacket::Connection;
+use covalent_pipe::region::RegionMemory;
 use covalent_protocol::{Mode, verb::Verb};
 use nix::{
     sys::signal::{Signal, kill},

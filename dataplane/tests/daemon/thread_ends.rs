@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_pipe::seqpacket::Connection;
+use covalent_ipc::seqpacket::Connection;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 use super::{

@@ -1,6 +1,9 @@
 //! Miswired cables: the status and an event give the reason that the link does not come up.
 
-use covalent_api::{event::EventKind, request::{Reply, Request}};
+use covalent_api::{
+    event::EventKind,
+    request::{Reply, Request},
+};
 use covalent_config::PortKind;
 
 use super::node::{Node, eventually};

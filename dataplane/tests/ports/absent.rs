@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use covalent_api::{rule::{Action, Match}};
+use covalent_api::rule::{Action, Match};
 use covalent_config::{Config, FaultRates};
 use covalent_dataplane::port::{
     self, LaneMemory, Port, PortError, SteerChange, absent::AbsentPort,

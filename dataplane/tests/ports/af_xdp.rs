@@ -6,11 +6,10 @@ use std::{
 };
 
 use caps::{CapSet, Capability};
-use covalent_api::{rule::{Action, Match, Transport}};
+use covalent_api::rule::{Action, Match, Transport};
 use covalent_config::{
-        CopyMode, DataplaneConfig, FaultsConfig, HugePages, LinkConfig, PortConfig, PortKind,
-        XdpMode,
-    };
+    CopyMode, DataplaneConfig, FaultsConfig, HugePages, LinkConfig, PortConfig, PortKind, XdpMode,
+};
 use covalent_dataplane::port::{LaneMemory, Port, PortError, SteerChange, TxRefusal, open};
 
 use crate::{

@@ -11,10 +11,8 @@ use std::{
 
 use covalent_config::{FaultsConfig, PortConfig, PortKind};
 use covalent_dataplane::port::{LaneMemory, Port, PortError, TxRefusal, open};
-use covalent_pipe::{
-    cable::CableEnd,
-    seqpacket::{Connection, Listener},
-};
+use covalent_ipc::seqpacket::{Connection, Listener};
+use covalent_pipe::cable::CableEnd;
 use tempfile::TempDir;
 
 use crate::{

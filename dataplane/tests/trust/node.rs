@@ -10,7 +10,7 @@ use std::{
 
 use covalent_api::{request::Request, status::NodeStatus};
 use covalent_config::Config;
-use covalent_pipe::seqpacket::Connection;
+use covalent_ipc::seqpacket::Connection;
 
 use nix::unistd::{Gid, Group, geteuid};
 use tempfile::TempDir;

@@ -16,7 +16,7 @@ use covalent_api::{
     request::{PipeKind, Reply, Request, Rights},
     rule::{Match, Spread},
 };
-use covalent_pipe::seqpacket::SeqpacketError;
+use covalent_ipc::seqpacket::SeqpacketError;
 use covalent_protocol::{
     Mode,
     verb::{

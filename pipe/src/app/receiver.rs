@@ -1,8 +1,10 @@
 //! Common part of the application's receiving halves.
 
+use covalent_ipc::{mutated, sync::Ordering};
+
 use crate::{
-    Violation, consumer::Consumer, nic::PipeCounters, shared::Shared, sync::Ordering,
-    violation::Cursor, words::reactive::OUTSTANDING,
+    Violation, consumer::Consumer, nic::PipeCounters, shared::Shared, violation::Cursor,
+    words::reactive::OUTSTANDING,
 };
 
 /// The reader of a pipe to the application.

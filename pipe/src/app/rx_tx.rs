@@ -2,6 +2,8 @@
 
 use core::ops::{Deref, DerefMut};
 
+use covalent_ipc::sync::Ordering;
+
 use crate::{
     Direction, PipeError, PipeMemory, Violation,
     app::rx::Position,
@@ -9,7 +11,6 @@ use crate::{
     control::DO_NOT_SEND,
     nic::PipeCounters,
     shared::Shared,
-    sync::Ordering,
     violation::Cursor,
     words::reactive::OUTSTANDING,
 };

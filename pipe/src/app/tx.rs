@@ -2,9 +2,11 @@
 
 use core::ops::{Deref, DerefMut};
 
+use covalent_ipc::sync::Ordering;
+
 use crate::{
     Direction, PipeError, PipeMemory, Refused, Violation, nic::PipeCounters, producer::Producer,
-    shared::Shared, sync::Ordering, words::wake,
+    shared::Shared, words::wake,
 };
 
 /// The application's half of a TX pipe: packets written back to back, taken by the daemon.

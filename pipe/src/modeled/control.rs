@@ -7,10 +7,9 @@
 use core::sync::atomic::{AtomicU32 as MachineU32, AtomicU64 as MachineU64};
 use std::sync::Arc;
 
-use crate::{
-    QUANTUM_BYTES, counters,
-    sync::{AtomicU32, AtomicU64},
-};
+use covalent_ipc::sync::{AtomicU32, AtomicU64};
+
+use crate::{QUANTUM_BYTES, counters};
 
 /// Bit of a length word: the application requests that the packet is not sent.
 pub(crate) const DO_NOT_SEND: u32 = 1 << 31;

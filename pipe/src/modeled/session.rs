@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::{
-    sync::{AtomicU32, AtomicU64},
-    words::mailbox::{Mailbox, SLOT_WORDS},
-};
+use covalent_ipc::sync::{AtomicU32, AtomicU64};
+
+use crate::words::mailbox::{Mailbox, SLOT_WORDS};
 
 /// One side's view of a session's memory.
 #[derive(Debug)]

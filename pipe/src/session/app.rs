@@ -1,9 +1,10 @@
 //! The application's half of a session.
 
+use covalent_ipc::{mutated, sync::Ordering};
+
 use super::memory::{SessionMemory, Words};
 use crate::{
     Violation,
-    sync::Ordering,
     words::mailbox::{Poster, Taker},
     words::wake,
 };

@@ -16,16 +16,17 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use covalent_ipc::{
+    mapping::{Access, Mapping},
+    published::Published,
+    sync::{AtomicU32, AtomicU64, Ordering},
+};
+
 use crate::{
     PipeError,
     layout::Layout,
-    mapping::{Access, Mapping},
     memfd,
-    sync::{AtomicU32, AtomicU64, Ordering},
-    words::{
-        mailbox::{Mailbox, SLOT_WORDS},
-        published::Published,
-    },
+    words::mailbox::{Mailbox, SLOT_WORDS},
 };
 
 const WHAT: &str = "session memory";

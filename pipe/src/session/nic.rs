@@ -1,9 +1,10 @@
 //! The daemon's half of a session.
 
+use covalent_ipc::sync::Ordering;
+
 use super::memory::{SessionMemory, Words};
 use crate::{
     Violation,
-    sync::Ordering,
     words::mailbox::{Poster, Taker},
     words::wake,
 };

@@ -8,9 +8,13 @@
 //! Notifications (daemon to application) and doorbells (application to daemon) both use such a
 //! ring.
 
+use covalent_ipc::{
+    mutated,
+    sync::{AtomicU32, AtomicU64, Ordering, fence},
+};
+
 use crate::{
     cursor::accept_count,
-    sync::{AtomicU32, AtomicU64, Ordering, fence},
     violation::{Cursor, Violation},
 };
 

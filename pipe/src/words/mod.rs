@@ -1,6 +1,5 @@
 //! The protocols over shared words. They map no memory, so the model checker runs them unchanged.
 
 pub mod mailbox;
-pub mod published;
 pub mod reactive;
 pub mod wake;

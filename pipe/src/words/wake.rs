@@ -6,7 +6,10 @@
 //! sleeper finds the work, or the waker finds the flag and writes to the sleeper's event
 //! descriptor.
 
-use crate::sync::{AtomicU32, Ordering, fence};
+use covalent_ipc::{
+    mutated,
+    sync::{AtomicU32, Ordering, fence},
+};
 
 /// Sleeper: announces that it is about to sleep. Check for work once more after this call, before
 /// sleeping.

@@ -28,7 +28,6 @@
 //! | packets from the application, which waits for space | 1, with space for 1 | 3 | 2 |
 //! | packets from the application in a burst | 1, with space for 3 | 3, 2 more written | 2 |
 //! | a mailbox alone | 2 | 5 posts | 3 |
-//! | words that are read as a whole | – | 2 words, twice | 3 |
 //!
 //! The bytes check waits for more bytes than are left in the pipe. The burst check also reuses
 //! space.
@@ -45,7 +44,6 @@ mod device;
 mod lane;
 mod mailbox;
 mod model;
-mod published;
 mod rx;
 mod rx_tx;
 mod tx;

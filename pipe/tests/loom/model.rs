@@ -1,6 +1,7 @@
 //! One lane, one application, and their shared state.
 
-use covalent_pipe::{Direction, Mutation, PipeMemory, nic::NicPipe, session::SessionMemory};
+use covalent_ipc::mutation;
+use covalent_pipe::{Direction, PipeMemory, nic::NicPipe, session::SessionMemory};
 use loom::{model::Builder, thread};
 
 use super::{
@@ -12,19 +13,19 @@ use super::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Without {
     Nothing,
-    Step(Mutation),
+    Step(&'static str),
     Sense(Fault),
 }
 
 /// Runs `model` in every interleaving with at most `interruptions`.
 pub fn explore(
-    mutation: Option<Mutation>,
+    mutation: Option<&'static str>,
     interruptions: usize,
     model: impl Fn() + Sync + Send + 'static,
 ) {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(interruptions);
-    Mutation::during(mutation, || builder.check(model));
+    mutation::during(mutation, || builder.check(model));
 }
 
 /// Pipes, and the packets that arrive in them.

@@ -26,8 +26,8 @@ use covalent_api::{
     tap::TapFrames,
     tuning::PipeTuning,
 };
+use covalent_ipc::owner_process::OwnerProcess;
 use covalent_pipe::{
-    owner_process::OwnerProcess,
     region::RegionMemory,
     session::{NOTICE_WORDS, NOTICES},
 };

@@ -8,10 +8,8 @@ use std::{
 };
 
 use covalent_api::request::{Reply, Request};
-use covalent_pipe::{
-    event::EventFd,
-    session::{AppWaiter, NOTICE_WORDS, SessionMemory},
-};
+use covalent_ipc::event::EventFd;
+use covalent_pipe::session::{AppWaiter, NOTICE_WORDS, SessionMemory};
 
 use crate::{
     client::{Client, take_fds, unexpected},

@@ -11,7 +11,7 @@ use covalent::{
     Client, Completion, Device, Error, Match, Mode, REQUEST_TIMEOUT, Rights, Target, Timeout, Verb,
     event::EventKind,
 };
-use covalent_pipe::seqpacket::{Connection, Listener};
+use covalent_ipc::seqpacket::{Connection, Listener};
 
 use crate::nodes::{Nodes, eventually, soon};
 

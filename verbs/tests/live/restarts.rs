@@ -13,7 +13,7 @@ use covalent::{
     Client, Completion, Device, Error, Match, Mode, Outcome, Refusal, RemoteRegion, Rights,
     RxBatch, Target, Timeout, TxPipe, Verb, Verbs,
 };
-use covalent_pipe::seqpacket::Listener;
+use covalent_ipc::seqpacket::Listener;
 
 use crate::nodes::{Nodes, PATIENCE, eventually, soon};
 

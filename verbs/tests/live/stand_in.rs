@@ -22,11 +22,13 @@ use covalent_api::{
     guid::Guid,
     request::{PipeKind, Reply, Request},
 };
+use covalent_ipc::{
+    event::EventFd,
+    seqpacket::{Connection, Listener, SeqpacketError},
+};
 use covalent_pipe::{
     Direction, PagePolicy, PipeMemory, PipeSpec,
-    event::EventFd,
     nic::NicPipe,
-    seqpacket::{Connection, Listener, SeqpacketError},
     session::{NicSession, SessionMemory},
 };
 use covalent_protocol::verb::{

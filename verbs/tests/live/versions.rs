@@ -5,7 +5,7 @@ use std::{path::Path, thread, time::Duration};
 
 use covalent::{Client, Error, Timeout};
 use covalent_api::{MAX_DATAGRAM_BYTES, event::EventKind, versions::Versions};
-use covalent_pipe::seqpacket::{Connection, Listener};
+use covalent_ipc::seqpacket::{Connection, Listener};
 
 use crate::nodes::PATIENCE;
 

@@ -23,7 +23,7 @@ use std::{
 };
 
 use covalent::{Client, Error};
-use covalent_api::{status::NodeStatus};
+use covalent_api::status::NodeStatus;
 use covalent_config::Config;
 use nix::sched::{CloneFlags, setns, unshare};
 

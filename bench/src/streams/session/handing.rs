@@ -4,7 +4,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use anyhow::{Context, Result, ensure};
-use covalent_pipe::seqpacket::Connection;
+use covalent_ipc::seqpacket::Connection;
 
 /// One end of the socket that they pass.
 #[derive(Debug)]

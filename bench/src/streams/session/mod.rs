@@ -31,7 +31,7 @@ mod trial;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail};
-use covalent_pipe::seqpacket::{Connection, Listener};
+use covalent_ipc::seqpacket::{Connection, Listener};
 
 use self::part::Rings;
 use self::{application::Application, bare::NearBare, drive::Driver, handing::Handing, lane::Lane};

@@ -1,6 +1,6 @@
 //! Queues of an interface.
 
-use covalent_api::{control::Channels};
+use covalent_api::control::Channels;
 use covalent_config::{Amount, Config};
 
 use super::{

@@ -1,6 +1,6 @@
 //! A machine and configurations to judge in tests.
 
-use covalent_config::{auto::Linux, Config, PortKind};
+use covalent_config::{Config, PortKind, auto::Linux};
 
 use super::super::facts::{Facts, Memlock, Named, Pool};
 use crate::{netlink::Interface, nic::Nic};

@@ -1,6 +1,9 @@
 //! Whether an XDP program can be attached to an interface.
 
-use covalent_config::{auto::{Copying, Hook, Wishes, choose}, Amount, Config, CopyMode, XdpMode};
+use covalent_config::{
+    Amount, Config, CopyMode, XdpMode,
+    auto::{Copying, Hook, Wishes, choose},
+};
 use covalent_ebpf::Holder;
 
 use super::{

@@ -12,7 +12,7 @@ use std::{
 use anyhow::Result;
 use covalent_api::{event::EventKind, status::NodeStatus};
 use covalent_config::Config;
-use covalent_pipe::seqpacket::Connection;
+use covalent_ipc::seqpacket::Connection;
 
 use super::process::{self, ProcessState};
 use crate::{client::Client, control_client};

@@ -9,7 +9,7 @@ use std::{
 };
 
 use covalent_config::{Config, PortKind};
-use covalent_pipe::seqpacket::Connection;
+use covalent_ipc::seqpacket::Connection;
 
 /// Longest time until a listener accepts a connection.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -153,7 +153,7 @@ mod tests {
         fs::write(&path, "").expect("written");
         assert_eq!(state(&path), SocketState::NotASocket);
         fs::remove_file(&path).expect("removed");
-        let listener = covalent_pipe::seqpacket::Listener::bind(&path).expect("bound");
+        let listener = covalent_ipc::seqpacket::Listener::bind(&path).expect("bound");
         assert_eq!(state(&path), SocketState::Answers);
         drop(listener);
         drop(std::os::unix::net::UnixListener::bind(&path).expect("bound"));
@@ -164,7 +164,7 @@ mod tests {
     fn the_steps_to_a_socket_lead_from_the_root_to_it() {
         let directory = tempfile::tempdir().expect("temporary directory");
         let path = directory.path().join("node.sock");
-        let _listener = covalent_pipe::seqpacket::Listener::bind(&path).expect("bound");
+        let _listener = covalent_ipc::seqpacket::Listener::bind(&path).expect("bound");
         let steps = steps(&path);
         assert_eq!(steps.first().map(|step| step.path.as_str()), Some("/"));
         let last = steps.last().expect("the socket");

@@ -16,12 +16,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_api::{request::{PipeKind, Rights}, rule::{Action, Match, Rule}, tap::TapFrames, tuning::PipeTuning};
+use covalent_api::{
+    request::{PipeKind, Rights},
+    rule::{Action, Match, Rule},
+    tap::TapFrames,
+    tuning::PipeTuning,
+};
 use covalent_config::{Config, FaultRates};
+use covalent_ipc::event::EventFd;
 use covalent_pipe::{
     Direction, PagePolicy, PipeMemory, PipeSpec,
     app::TxPipe,
-    event::EventFd,
     nic::NicPipe,
     region::RegionMemory,
     session::{NicSession, SessionMemory},

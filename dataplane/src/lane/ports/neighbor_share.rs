@@ -11,10 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_api::{request::Rights};
+use covalent_api::request::Rights;
 use covalent_config::Config;
+use covalent_ipc::event::EventFd;
 use covalent_pipe::{
-    event::EventFd,
     region::RegionMemory,
     session::{NicSession, SessionMemory},
 };

@@ -10,7 +10,7 @@ use std::{
     thread::{self, ThreadId},
 };
 
-use covalent_api::{status::PortStatus};
+use covalent_api::status::PortStatus;
 use covalent_config::Config;
 
 use crate::{

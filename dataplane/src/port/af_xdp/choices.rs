@@ -1,6 +1,9 @@
 //! The resolution of `auto` on an interface, and the log messages if the kernel differs.
 
-use covalent_config::{auto::{Choices, Copying, Hook, InterfaceFacts, Linux, Wishes, choose}, CopyMode, XdpMode};
+use covalent_config::{
+    CopyMode, XdpMode,
+    auto::{Choices, Copying, Hook, InterfaceFacts, Linux, Wishes, choose},
+};
 use covalent_ebpf::{EbpfError, EffectiveMode};
 
 use super::{interface::Interface, preflight};

@@ -40,7 +40,7 @@ pub(super) mod umem;
 use std::{cell::Cell, io, os::fd::RawFd};
 
 use arrayvec::ArrayVec;
-use covalent_api::{agreement::PortFacts};
+use covalent_api::agreement::PortFacts;
 use covalent_config::auto::Wishes;
 use covalent_ebpf::Steering;
 use covalent_pipe::SharedBytes;

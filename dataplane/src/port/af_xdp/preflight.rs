@@ -1,7 +1,9 @@
 //! Checks before any change. Each failed check reports the finding and the remedy.
 
 use caps::{CapSet, Capability};
-use covalent_config::{auto::Wishes, CHUNK_FRAME_BYTES, LINK_MTU_BYTES_MIN, MTU_BYTES_MAX, QUEUES_MAX};
+use covalent_config::{
+    CHUNK_FRAME_BYTES, LINK_MTU_BYTES_MIN, MTU_BYTES_MAX, QUEUES_MAX, auto::Wishes,
+};
 use covalent_protocol::FRAME_BYTES_MAX;
 use nix::{
     errno::Errno,

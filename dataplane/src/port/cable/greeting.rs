@@ -8,10 +8,8 @@
 
 use std::{io, os::fd::OwnedFd, path::Path};
 
-use covalent_pipe::{
-    cable::{CABLE_DESCRIPTORS, CableEnd, CableParts},
-    seqpacket::Connection,
-};
+use covalent_ipc::seqpacket::Connection;
+use covalent_pipe::cable::{CABLE_DESCRIPTORS, CableEnd, CableParts};
 
 use crate::port::PortError;
 

@@ -17,11 +17,11 @@ use std::{
     time::Duration,
 };
 
-use covalent_pipe::{
-    cable::CableEnd,
+use covalent_ipc::{
     event::EventFd,
     seqpacket::{Connection, Listener},
 };
+use covalent_pipe::cable::CableEnd;
 use crossbeam_queue::ArrayQueue;
 use nix::{
     errno::Errno,

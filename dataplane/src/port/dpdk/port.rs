@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_api::{status::PortMode};
+use covalent_api::status::PortMode;
 use covalent_config::{DataplaneConfig, RxChecksum, TxChecksum};
 use covalent_pipe::SharedBytes;
 use tracing::info;

@@ -7,8 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_config::Config;
 use covalent_c::*;
+use covalent_config::Config;
 use covalent_dataplane::Daemon;
 
 use crate::{

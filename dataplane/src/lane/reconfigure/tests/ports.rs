@@ -1,9 +1,9 @@
 //! Ports that come, are detached and return, on a lane that is played.
 
 use covalent_api::request::PipeKind;
+use covalent_ipc::event::EventFd;
 use covalent_pipe::{
     Direction, PagePolicy, PipeMemory, PipeSpec,
-    event::EventFd,
     nic::NicPipe,
     session::{NicSession, SessionMemory},
 };

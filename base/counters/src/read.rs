@@ -17,7 +17,7 @@ use super::{
     snapshot::{Family, Field, Object, Snapshot, Table, WriterSet},
     text,
 };
-use crate::sync::{Ordering, fence};
+use covalent_ipc::sync::{Ordering, fence};
 use nix::libc;
 
 /// No file of ours is longer: a node of 256 lanes makes one of a third of that.

@@ -13,19 +13,21 @@ const SMALLEST_PAGE_BYTES: usize = 4096;
 
 /// Access of this process to a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Access {
+pub enum Access {
+    /// It only reads.
     Read,
+    /// It reads and writes.
     ReadWrite,
 }
 
 /// A shared mapping, unmapped on drop. It maps a sealed memfd, or a file that this process made and
-/// that only its user may write ([`telemetry`](crate::telemetry)).
+/// that only its user may write (the counters).
 ///
 /// The other process may change any byte at any time. This type therefore gives out no reference to
 /// plain bytes. It gives out only the raw base address and references to atomics, whose values may
 /// change by definition.
 #[derive(Debug)]
-pub(crate) struct Mapping {
+pub struct Mapping {
     /// First byte of the first view.
     base: NonNull<u8>,
     /// Bytes of one view.
@@ -58,7 +60,10 @@ impl Mapping {
     /// Maps the first `bytes` of `memfd` once and faults in every page. The caller has checked that
     /// the memfd is at least `bytes` long and sealed against shrinking. Alternatively the caller
     /// has made it this long as a file that no other user may write.
-    pub(crate) fn once(memfd: BorrowedFd<'_>, bytes: usize, access: Access) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// The error of the system call.
+    pub fn once(memfd: BorrowedFd<'_>, bytes: usize, access: Access) -> io::Result<Self> {
         let mapping = Self::views(memfd, bytes, 1, SMALLEST_PAGE_BYTES, access)?;
         mapping.populate();
         Ok(mapping)
@@ -70,7 +75,10 @@ impl Mapping {
     /// The views begin at a multiple of `page_bytes`, a power of two that divides `bytes` and is at
     /// least the page size of `memfd`. The caller has checked the length and the seals of `memfd`.
     /// The caller then faults in the pages with [`Mapping::populate`] or [`Mapping::collapse`].
-    pub(crate) fn twice(
+    ///
+    /// # Errors
+    /// The error of the system call.
+    pub fn twice(
         memfd: BorrowedFd<'_>,
         bytes: usize,
         page_bytes: usize,
@@ -139,7 +147,10 @@ impl Mapping {
 
     /// Replaces this mapping with the same bytes of another memfd, which the caller has checked in
     /// the same way. A concurrent access to a word finds the old word or the new one.
-    pub(crate) fn replace(&self, memfd: BorrowedFd<'_>) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The error of the system call. The mapping may then be in part the old memory.
+    pub fn replace(&self, memfd: BorrowedFd<'_>) -> io::Result<()> {
         let protection = match self.access {
             Access::Read => ProtFlags::READ,
             Access::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
@@ -170,7 +181,7 @@ impl Mapping {
     /// process's mmap lock and delay other threads that map memory. A delay of 50 ms was measured
     /// with half a gibibyte, even when populating in pieces. A page fault takes the lock of one
     /// mapping only (Linux 6.6).
-    pub(crate) fn populate(&self) {
+    pub fn populate(&self) {
         let end = self.view_bytes * self.views;
         for offset in (0..end).step_by(SMALLEST_PAGE_BYTES) {
             // SAFETY: `offset` is a multiple of a page below the end of the last view. The views
@@ -213,7 +224,7 @@ impl Mapping {
     /// Faults in every page in either case. Unlike reserved huge pages, these come from ordinary
     /// memory. If another process punches a hole, small pages replace them and no process receives
     /// a SIGBUS.
-    pub(crate) fn collapse(&self) -> bool {
+    pub fn collapse(&self) -> bool {
         // SAFETY: the first view is mapped while `self` exists. The call moves pages and preserves
         // their contents, which concurrent readers and writers cannot observe.
         let collapsed = unsafe {
@@ -230,13 +241,13 @@ impl Mapping {
     }
 
     /// Bytes of one view.
-    pub(crate) const fn bytes(&self) -> usize {
+    pub const fn bytes(&self) -> usize {
         self.view_bytes
     }
 
     /// Returns the first byte of the first view. It is valid for the total size of all views while
     /// `self` exists.
-    pub(crate) const fn base(&self) -> NonNull<u8> {
+    pub const fn base(&self) -> NonNull<u8> {
         self.base
     }
 
@@ -244,9 +255,9 @@ impl Mapping {
     ///
     /// # Panics
     /// If the words do not lie within the view, `offset` is not a multiple of 8, or the mapping is
-    /// read-only. Each is a bug in this crate.
+    /// read-only. Each is a bug of the caller.
     #[inline]
-    pub(crate) fn u64s(&self, offset: usize, count: usize) -> &[AtomicU64] {
+    pub fn u64s(&self, offset: usize, count: usize) -> &[AtomicU64] {
         assert!(
             self.holds(offset, count, size_of::<u64>()),
             "words outside the mapping"
@@ -261,8 +272,11 @@ impl Mapping {
     }
 
     /// As [`Mapping::u64s`] for words of 32 bits; `offset` is a multiple of 4.
+    ///
+    /// # Panics
+    /// As [`Mapping::u64s`].
     #[inline]
-    pub(crate) fn u32s(&self, offset: usize, count: usize) -> &[AtomicU32] {
+    pub fn u32s(&self, offset: usize, count: usize) -> &[AtomicU32] {
         assert!(
             self.holds(offset, count, size_of::<u32>()),
             "words outside the mapping"
@@ -276,7 +290,7 @@ impl Mapping {
     ///
     /// # Panics
     /// As [`Mapping::u32s`].
-    pub(crate) fn with_table(mut self, offset: usize, count: usize) -> Self {
+    pub fn with_table(mut self, offset: usize, count: usize) -> Self {
         assert!(
             count.is_power_of_two() && self.holds(offset, count, size_of::<u32>()),
             "a table outside the mapping"
@@ -291,7 +305,7 @@ impl Mapping {
     /// Returns the word of the table at `index` modulo the table size. [`Mapping::u32s`] would
     /// check each word; these were checked once.
     #[inline]
-    pub(crate) fn table_word(&self, index: usize) -> &AtomicU32 {
+    pub fn table_word(&self, index: usize) -> &AtomicU32 {
         let Table { offset, mask } = self.table;
         // SAFETY: `with_table` checked that all words up to `mask` lie within the first view,
         // aligned and writable. The default, one word at offset 0, satisfies this because a view

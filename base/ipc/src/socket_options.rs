@@ -46,7 +46,7 @@ pub fn refuse_descriptors(socket: BorrowedFd<'_>) -> io::Result<bool> {
 ///
 /// # Errors
 /// The error of the system call.
-pub(crate) fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<libc::gid_t>> {
+pub fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<libc::gid_t>> {
     let mut groups: Vec<libc::gid_t> = vec![0; GROUPS_USUAL];
     loop {
         let room = size_of_val(groups.as_slice());

@@ -4,7 +4,10 @@
 //! accepts its copy if the sequence was even before and is unchanged afterwards. A writer that
 //! never finishes, or misbehaves, costs the reader a bounded number of attempts.
 
-use crate::sync::{AtomicU64, Ordering, fence};
+use crate::{
+    mutated,
+    sync::{AtomicU64, Ordering, fence},
+};
 
 /// Looks before the reader gives up: the writer is at it, and comes back to it much later.
 const ATTEMPTS: usize = 8;

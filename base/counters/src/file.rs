@@ -11,16 +11,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use covalent_ipc::{
+    mapping::{Access, Mapping},
+    sync::AtomicU64,
+};
 use rustix::{
     fs::{FallocateFlags, fallocate},
     io::retry_on_intr,
 };
 
 use super::lock;
-use crate::{
-    mapping::{Access, Mapping},
-    sync::AtomicU64,
-};
 
 /// Mode of the file: its group may read it.
 const MODE: u32 = 0o640;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use covalent_pipe::telemetry::{
+use covalent_counters::{
     CountersFile, ReadError,
     ring::{Ring, RingFile},
 };
@@ -51,7 +51,7 @@ proptest! {
         let file = CountersFile::open(&path).expect("it opens");
         if let Ok(snapshot) = file.read() {
             for sample in snapshot.samples().into_iter().flatten() {
-                prop_assert!(covalent_pipe::telemetry::parse_labels(&sample.labels).is_some());
+                prop_assert!(covalent_counters::parse_labels(&sample.labels).is_some());
             }
         }
     }

@@ -2,6 +2,10 @@
 
 use std::{io, path::Path, process, sync::Arc, time::Duration};
 
+use covalent_ipc::{
+    published,
+    sync::{AtomicU64, Ordering},
+};
 use nix::time::{ClockId, clock_gettime};
 
 use super::{
@@ -12,10 +16,6 @@ use super::{
         writer,
     },
     text,
-};
-use crate::{
-    sync::{AtomicU64, Ordering},
-    words::published,
 };
 
 /// A cache line, in words. Data of two writers never shares a line.

@@ -7,13 +7,13 @@ use std::{
     path::Path,
 };
 
+use covalent_ipc::sync::{Ordering, fence};
 use nix::libc;
 
 use super::{
     super::ReadError,
     layout::{HEAD_WORDS, MAGIC, VERSION, head, record},
 };
-use crate::sync::{Ordering, fence};
 
 /// Larger rings are none of ours.
 const CAPACITY_BYTES_MAX: u64 = 1 << 30;

@@ -6,7 +6,7 @@ use std::{
     thread,
 };
 
-use covalent_pipe::telemetry::ring::{Body, Record, Ring, RingFile, Sampled};
+use covalent_counters::ring::{Body, Record, Ring, RingFile, Sampled};
 
 fn event(number: u64, padding: usize) -> String {
     format!(
@@ -127,7 +127,7 @@ fn readers_beside_a_writer_take_nothing_that_was_overwritten() {
                                 taken += 1;
                             }
                             Ok(None) if all_written => break,
-                            Ok(None) | Err(covalent_pipe::telemetry::ReadError::Busy { .. }) => {
+                            Ok(None) | Err(covalent_counters::ReadError::Busy { .. }) => {
                                 thread::yield_now();
                             }
                             Err(error) => panic!("{error}"),

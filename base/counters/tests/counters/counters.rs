@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use covalent_pipe::telemetry::{
+use covalent_counters::{
     Board, CountersFile, Draft, FamilyPlan, FamilyType, FieldKind, Liveness, Number, Plan,
     ReadError, Snapshot, TablePlan, Writer, WriterPlan, create,
 };

@@ -1,6 +1,6 @@
 //! Text in words: bytes in the order of the file, filled up with zeros.
 
-use crate::sync::{AtomicU64, Ordering};
+use covalent_ipc::sync::{AtomicU64, Ordering};
 
 /// Writes `text` into `words`, cut where a character ends if it is longer.
 pub(super) fn store(words: &[AtomicU64], text: &str) {

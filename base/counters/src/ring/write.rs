@@ -2,6 +2,7 @@
 
 use std::{collections::VecDeque, io, path::Path, process};
 
+use covalent_ipc::sync::{AtomicU64, Ordering, fence};
 use nix::time::ClockId;
 
 use super::{
@@ -12,7 +13,6 @@ use super::{
     },
     layout::{HEAD_WORDS, MAGIC, RecordKind, VERSION, head, record},
 };
-use crate::sync::{AtomicU64, Ordering, fence};
 
 /// The values of an object of the file of counters, with where they stand there.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use covalent_pipe::seqpacket::{Connection, DESCRIPTORS_MAX, Listener, SeqpacketError};
+use covalent_ipc::seqpacket::{Connection, DESCRIPTORS_MAX, Listener, SeqpacketError};
 use rustix::io::FdFlags;
 use tempfile::tempdir;
 
