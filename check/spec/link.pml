@@ -17,8 +17,8 @@
  * (HELLO), and A queries (RESOLVE) the outcome of the open exchange. B's reply (RESOLVED) is
  * latched. "Reversed" returns the right to A, which starts the exchange again.
  *
- * check/spec/README.md lists the bounds and what the model leaves out, and explains how to read a trail.
- * scripts/spec runs everything.
+ * check/spec/README.md lists the bounds and what the model leaves out, and explains how to read a
+ * trail. scripts/spec runs everything.
  */
 
 /* Bounds: records lost, cuts of the main cable, failures of the alternate path. */

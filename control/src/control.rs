@@ -29,8 +29,9 @@ use crate::{
     healing::{self, Around},
     http::{self, Names, Pages},
     interfaces::{self, Followed, Interfaces},
-    live::{Live, Recent},
+    live::Live,
     metrics::OwnMetrics,
+    recent::Recent,
 };
 
 /// Time limit for replies in flight at shutdown.

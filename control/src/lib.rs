@@ -6,6 +6,7 @@
 //! - [`agreement`] keeps one configuration in force in both processes;
 //! - [`healing`] reopens ports that no longer match their interfaces;
 //! - [`neighbors`] is the table that both fill;
+//! - [`recent`] keeps the last events of the daemon;
 //! - [`http`] serves `/metrics` ([`metrics`]) and `/healthz`, and [`live`] a page that shows the
 //!   node's activity;
 //! - [`grpc`] streams metrics and events on `telemetry.sock`;
@@ -31,4 +32,5 @@ pub mod live;
 pub mod metrics;
 pub mod neighbors;
 pub mod privilege;
+pub mod recent;
 pub mod sandbox;

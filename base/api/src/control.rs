@@ -1,7 +1,7 @@
 //! Requests to `covalent-control` on its own socket, and its replies.
 //!
-//! The socket is a Unix `SOCK_SEQPACKET` socket, `control.sock` in `node.runtime_dir`. Each datagram
-//! is one JSON message ([`datagram`](crate::datagram)). There is no greeting:
+//! The socket is a Unix `SOCK_SEQPACKET` socket, `control.sock` in `node.runtime_dir`. Each
+//! datagram is one JSON message ([`datagram`](crate::datagram)). There is no greeting:
 //! [`ControlRequest::Version`] is answered in every version, and the reply lists the supported
 //! versions.
 

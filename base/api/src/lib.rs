@@ -26,6 +26,7 @@ pub mod key_change;
 pub mod metrics;
 pub mod name;
 pub mod outdated;
+pub mod pipe_kind;
 pub mod refusal;
 pub mod request;
 pub mod rule;

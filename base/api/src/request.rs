@@ -16,6 +16,8 @@ use crate::{
     versions::Versions,
 };
 
+pub use crate::pipe_kind::PipeKind;
+
 /// Requests of a client. A request is executed completely or not at all: a daemon that does not
 /// know the request, or a field of it, refuses it and changes nothing. A client therefore omits
 /// everything that the agreed version lacks. The first message of a connection must be
@@ -297,25 +299,6 @@ enum Greeting {
         oldest: Option<u32>,
         program: String,
     },
-}
-
-/// Direction and content of a pipe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PipeKind {
-    /// Frames to the application.
-    Rx,
-    /// Frames from the application.
-    Tx,
-    /// Frames to the application, which sends them back from where they lie.
-    RxTx,
-    /// Payloads of the UDP datagrams in frames, to the application, without gaps between them.
-    RxBytes,
-    /// Verb requests from the application (a TX pipe without a port). They are taken in order: a
-    /// verb that waits for an unreachable node blocks those behind it, in this pipe only.
-    VerbSubmit,
-    /// Verb completions to the application (an RX pipe that no port sees).
-    VerbComplete,
 }
 
 /// Rights of others to a region.

@@ -8,8 +8,8 @@ use crate::{
     agreement::{HeldBrief, PortFacts},
     guid::Guid,
     hex64::Hex64,
+    pipe_kind::PipeKind,
     refusal::LinkRefusal,
-    request::PipeKind,
 };
 
 /// Counters with their cause as key, for example `pipe_full`. Causes with a count of zero are

@@ -212,7 +212,7 @@ impl<'a, 't> Table<'a, 't> {
 
     /// One of a few names.
     pub(super) fn choice<T: Choice>(&mut self, key: &'static str) -> Option<T> {
-        let text = self.text(key, &names::<T>())?;
+        let text = self.text(key, &names(T::CHOICES))?;
         let choice = T::CHOICES
             .iter()
             .find(|(name, _)| *name == text)
@@ -221,7 +221,7 @@ impl<'a, 't> Table<'a, 't> {
             && let Some(value) = self.entries.get(key)
         {
             let hint = meant(text, T::CHOICES.iter().map(|(name, _)| *name));
-            self.wrong(key, value, names::<T>() + &hint);
+            self.wrong(key, value, names(T::CHOICES) + &hint);
         }
         choice
     }
@@ -255,7 +255,7 @@ impl<'a, 't> Table<'a, 't> {
         let hint = text.map_or_else(String::new, |text| {
             meant(text, C::CHOICES.iter().map(|(name, _)| *name))
         });
-        let names = names::<C>();
+        let names = names(C::CHOICES);
         self.wrong(
             key,
             value,
@@ -268,7 +268,7 @@ impl<'a, 't> Table<'a, 't> {
     pub(super) fn required_choice<T: Choice>(&mut self, key: &'static str) -> Option<T> {
         if !self.has(key) {
             self.known.push(key);
-            self.missing(key, names::<T>());
+            self.missing(key, names(T::CHOICES));
             return None;
         }
         self.choice(key)

@@ -2,11 +2,9 @@
 
 use toml::{Spanned, de::DeValue};
 
-use super::table::Choice;
-
-/// The values of `T`, in a sentence.
-pub(super) fn names<T: Choice>() -> String {
-    let names: Vec<String> = T::CHOICES
+/// The names of `choices`, in a sentence.
+pub(super) fn names<T>(choices: &[(&str, T)]) -> String {
+    let names: Vec<String> = choices
         .iter()
         .map(|(name, _)| format!("\"{name}\""))
         .collect();

@@ -234,7 +234,8 @@ impl Keeper {
             held: self.proposer.agreed(),
             is_shared: self.proposer.is_agreed(),
         };
-        self.metrics.agreed(&agreed);
+        let revision = agreed.held.map_or(0, |held| held.epoch);
+        self.metrics.agreed(revision, agreed.is_shared);
         self.report.table.send_replace(agreed);
     }
 

@@ -3,7 +3,7 @@
 use covalent_api::event::Event;
 use tracing::warn;
 
-use crate::{live::Recent, metrics::OwnMetrics};
+use crate::{metrics::OwnMetrics, recent::Recent};
 
 /// Follows the daemon's events.
 pub(super) struct Events {

@@ -22,7 +22,7 @@ use tokio::{
 };
 
 use self::{events::Events, keeper::Keeper};
-use crate::{live::Recent, metrics::OwnMetrics, neighbors::Neighbors};
+use crate::{metrics::OwnMetrics, neighbors::Neighbors, recent::Recent};
 
 /// How long a status is waited for. A stopped daemon must not hold up a scrape.
 pub const STATUS_PATIENCE: Duration = Duration::from_secs(2);

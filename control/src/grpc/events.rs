@@ -11,7 +11,7 @@ use tonic::Status;
 
 use crate::{
     clients::Place,
-    live::{Recent, Recorded},
+    recent::{Recent, Recorded},
 };
 
 /// A client that follows events.

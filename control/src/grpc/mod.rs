@@ -44,8 +44,8 @@ use self::{events::Following, filter::Filter, sampler::Sampler, watch::Watching}
 use crate::{
     clients::{Bounds, Place, Places, Principal},
     http::Pages,
-    live::Recent,
     metrics,
+    recent::Recent,
 };
 
 /// Maximum number of concurrent streams. Each sample of a stream costs the daemon one status,

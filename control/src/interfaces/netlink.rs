@@ -64,7 +64,7 @@ pub async fn watch(
         own,
         complaint: String::new(),
     };
-    watcher.own.interfaces(&watcher.table.borrow());
+    watcher.own.interfaces(watcher.table.borrow().statuses());
     let mut complaint = String::new();
     loop {
         if watcher.await_interfaces().await.is_none() {
@@ -131,7 +131,7 @@ impl Watcher {
         self.table
             .send_if_modified(|table| table.take_over(&followed.ports));
         drop(followed);
-        self.own.interfaces(&self.table.borrow());
+        self.own.interfaces(self.table.borrow().statuses());
     }
 
     /// Logs which followed interfaces do not exist.
@@ -319,7 +319,7 @@ impl Watcher {
     }
 
     fn changed(&self, entry: &InterfaceStatus, change: Change) {
-        self.own.interfaces(&self.table.borrow());
+        self.own.interfaces(self.table.borrow().statuses());
         let (port, interface) = (&entry.port, &entry.interface);
         match change {
             Change::Appeared { admin_up } => info!(port, interface, admin_up, "interface found"),

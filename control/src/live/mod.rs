@@ -7,8 +7,6 @@
 //! status that it shows. `events` arrive as they occur. `gone` arrives with the reason while the
 //! daemon does not reply. Control queries the daemon only while a page is open.
 
-mod recent;
-
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{
@@ -32,8 +30,7 @@ use tokio::{
     time::{Interval, MissedTickBehavior, interval},
 };
 
-pub use self::recent::{Recent, Recorded};
-use crate::daemon::Daemon;
+use crate::{daemon::Daemon, recent::Recent};
 
 /// Maximum number of concurrent watchers: each costs the daemon at most one reply per second.
 const WATCHERS_MAX: usize = 16;

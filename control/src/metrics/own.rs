@@ -4,7 +4,7 @@ mod families;
 
 use std::collections::HashMap;
 
-use covalent_api::{event::EventKind, metrics::Declared};
+use covalent_api::{control::InterfaceStatus, event::EventKind, metrics::Declared};
 use prometheus::{
     Gauge, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
     Registry, core::Collector, proto::MetricFamily,
@@ -12,7 +12,6 @@ use prometheus::{
 
 pub(super) use self::families::OWN;
 use super::series::one;
-use crate::{agreement::Agreed, interfaces::Interfaces};
 
 /// Control's metrics of itself. Clones count together.
 #[derive(Clone)]
@@ -179,12 +178,12 @@ impl OwnMetrics {
         self.agreements.with_label_values(&[how]).inc();
     }
 
-    /// Updates the metrics of the agreed configuration.
-    pub fn agreed(&self, agreed: &Agreed) {
-        let revision = agreed.held.map_or(0, |held| held.epoch);
+    /// Updates the metrics of the agreed configuration: the revision that control holds, 0 for
+    /// none, and whether the daemon holds it too.
+    pub fn agreed(&self, revision: u64, is_shared: bool) {
         self.agreed_revision
             .set(i64::try_from(revision).unwrap_or(i64::MAX));
-        self.agreed.set(i64::from(agreed.is_shared));
+        self.agreed.set(i64::from(is_shared));
     }
 
     /// Sets the number of ports that are no longer tried.
@@ -194,10 +193,10 @@ impl OwnMetrics {
     }
 
     /// Takes over the state of the interfaces. One that is not followed any more has no series.
-    pub fn interfaces(&self, interfaces: &Interfaces) {
+    pub fn interfaces(&self, interfaces: &[InterfaceStatus]) {
         self.interface_up.reset();
         self.interface_carrier.reset();
-        for status in interfaces.statuses() {
+        for status in interfaces {
             let labels = [status.port.as_str(), status.interface.as_str()];
             self.interface_up
                 .with_label_values(&labels)

@@ -50,7 +50,7 @@ fn the_page_and_the_dashboard_match_the_declarations() {
 fn a_scrape_of_a_full_node_shows_all_declared_metrics() {
     let own = OwnMetrics::new("node-a").expect("lawful declarations");
     let port = "[[port]]\nname = \"p0\"\nkind = \"af_xdp\"\ninterface = \"v0\"\n";
-    own.interfaces(&Interfaces::of(&config(Path::new("/run"), port).port));
+    own.interfaces(Interfaces::of(&config(Path::new("/run"), port).port).statuses());
     let text = render("node-a", &own, Some(&fixture::status())).expect("renders");
     let exposition = Exposition::parse(&text).expect("well-formed");
     let declared = declared();

@@ -1,7 +1,7 @@
 //! A daemon on a machine that booted a moment or a long time ago: its monotonic clock starts
 //! elsewhere. A time namespace provides that clock. The wall clock cannot be set per namespace.
-//! `cli/tests/clock_steps.rs` sets it for a node's processes, and `check/spec/tests/clocks.rs` shows that
-//! no decision depends on it.
+//! `cli/tests/clock_steps.rs` sets it for a node's processes. No decision depends on it, as
+//! `check/spec/tests/clocks.rs` shows.
 
 use std::{
     process::{Command, Stdio},

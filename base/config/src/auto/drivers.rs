@@ -3,9 +3,9 @@
 //! Sources. *Native* and *zero-copy*: the commit next to each figure added it to Linux. Unless
 //! noted, commits and versions are from the table "Driver support" of docs.ebpf.io
 //! (`BPF_PROG_TYPE_XDP`). *MTU*: the table "Max MTU" there, for x86 with 4 KiB pages, computed from
-//! the drivers' own formulas. *Queues*: the driver's source, named next to the row. `check/guest/results`
-//! holds the results from kernels on which this project ran, and a test checks the table against
-//! them.
+//! the drivers' own formulas. *Queues*: the driver's source, named next to the row.
+//! `check/guest/results` holds the results from kernels on which this project ran, and a test
+//! checks the table against them.
 //!
 //! A driver that is not listed is probed: native first, zero-copy first. vmxnet3 is not listed
 //! either, because it accepts native XDP on some devices and refuses it on others (both are in
