@@ -60,6 +60,12 @@ BENCH_ETCD = target/bench-tools/etcd/usr/bin/etcd
 # information: that takes a third of the time, and the site still takes only seconds.
 MDBOOK_VERSION = 0.5.4
 MDBOOK = target/doc-tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
+# Compares the client crate's interface with that of an earlier version. Debian 12 has none. A new
+# Rust needs a new version of it. Built without optimization, as mdBook.
+SEMVER_CHECKS_VERSION = 0.51.0
+SEMVER_CHECKS = target/doc-tools/cargo-semver-checks-$(SEMVER_CHECKS_VERSION)/bin/cargo-semver-checks
+# A commit or a tag. Before the first tag: the last commit, so only uncommitted changes are compared.
+SEMVER_BASELINE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || git rev-parse HEAD)
 # Unpacked too, unless Prometheus is installed. The tests look for it there.
 PROMETHEUS = target/test-tools/prometheus/usr/bin/prometheus
 # Test tools without a Debian package, or whose package would start a service.
@@ -68,7 +74,7 @@ UNIT_TOOLS = $(if $(shell command -v prometheus),,$(PROMETHEUS)) $(MDBOOK)
 # Sizes of the meshes that `fresh` simulates: a debug build takes a second for the smallest.
 FRESH_NODES = 12,25,40
 
-.PHONY: help run test fresh unit-build beside-lint test-packages publish-check build install uninstall deb deb-test docs lint unit dpdk-test dpdk-build metrics schema ebpf ebpf-check loom spec spec-bounded instructions fuzz soak guest-test bench bench-page bench-peers clean
+.PHONY: help run test fresh unit-build beside-lint test-packages publish-check semver-check build install uninstall deb deb-test docs lint unit dpdk-test dpdk-build metrics schema ebpf ebpf-check loom spec spec-bounded instructions fuzz soak guest-test bench bench-page bench-peers clean
 
 help:            ## Shows this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/: .*##/\t/' | expand -t 16
@@ -157,6 +163,15 @@ $(MDBOOK):
 publish-check:   ## Packs, builds and checks the crates for crates.io; publishes nothing
 	@scripts/install-packages build
 	@CARGO="$(CARGO)" scripts/check-packages --build
+
+# The types that `covalent` exports are in these crates. Features are for the daemon.
+semver-check: $(SEMVER_CHECKS) ## Finds breaking changes of the client crate since SEMVER_BASELINE (the last tag)
+	@CARGO="$(CARGO)" $(SEMVER_CHECKS) semver-checks --baseline-rev $(SEMVER_BASELINE) --only-explicit-features -p covalent -p covalent-ipc -p covalent-pipe -p covalent-protocol -p covalent-api
+
+$(SEMVER_CHECKS):
+	@scripts/install-packages build
+	@echo "installing: cargo-semver-checks $(SEMVER_CHECKS_VERSION) into target/doc-tools; minutes, once"
+	@$(CARGO) install cargo-semver-checks --version $(SEMVER_CHECKS_VERSION) --debug --locked --quiet --root target/doc-tools/cargo-semver-checks-$(SEMVER_CHECKS_VERSION)
 
 # Builds and model checks run first, in two concurrent chains: they share no directory, measure no
 # time, and neither keeps two processors busy alone. The second chain begins with the packages that
