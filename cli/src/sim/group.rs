@@ -11,7 +11,6 @@ use covalent_sim::{
         figures::{Cause, measure_all, shape_of},
         options::Faults,
         plan::Plan,
-        run_seeds,
     },
     harness::{Entry, Simulator},
     shape::Form,
@@ -20,8 +19,7 @@ use serde::Serialize;
 
 use super::{
     RunArgs,
-    many::Many,
-    print::{self, Run},
+    print::{self, Printed, Recorded},
     shape_help,
 };
 use crate::{
@@ -89,44 +87,35 @@ pub fn run(args: &GroupArgs, interrupt: &Interrupt) -> Result<bool> {
         churn: args.churn,
         mutant: args.mutant,
     };
-    match &args.runs.seeds {
-        None if args.figures => figures(args, interrupt),
-        None => one(args, &options),
-        Some(_) => many(args, &options, interrupt),
+    if args.figures {
+        return figures(args, interrupt);
     }
+    let is_shown = |subject: &Subject| args.envelopes || *subject != Subject::Envelope;
+    print::run(&options, &args.runs, is_shown, interrupt)
 }
 
-/// Prints one run. Gives whether every invariant held.
-fn one(args: &GroupArgs, options: &Options) -> Result<bool> {
-    let world = World::new(args.runs.seed, options, true).context("there is no such world")?;
-    let plan = world.plan().clone();
-    let (result, trace) = world.run(args.runs.seed);
-    let shown: Vec<&Entry<Subject>> = trace
-        .iter()
-        .filter(|entry| args.envelopes || entry.subject != Subject::Envelope)
-        .collect();
-    match args.runs.format {
-        Format::Json => output::json(&Run {
-            seed: args.runs.seed,
-            command: options.command(args.runs.seed),
+impl Printed for Options {
+    type Subject = Subject;
+    const TIME_COLUMNS: usize = 8;
+
+    fn recorded(&self, seed: u64) -> Result<Recorded<Self>> {
+        let world = World::new(seed, self, true).context("there is no such world")?;
+        let plan = world.plan().clone();
+        let (result, trace) = world.run(seed);
+        Ok(Recorded {
+            text: described(seed, &plan),
             nodes: plan.shape.nodes,
-            shape: Some(&plan.shape.name),
-            cables: print::cable_names(&plan.cables()),
+            cables: plan.cables(),
+            shape: Some(plan.shape.name),
             faults: plan.faults.iter().map(|fault| fault.as_str()).collect(),
-            trace: shown,
-            report: result.as_ref().ok(),
-            violation: result.as_ref().err().map(|failure| &failure.violation),
-        })?,
-        Format::Table => {
-            let mut text = described(args.runs.seed, &plan);
-            for entry in shown {
-                text += &line(entry);
-            }
-            text += &print::end(&result, table);
-            output::line(&text)?;
-        }
+            result,
+            trace,
+        })
     }
-    Ok(result.is_ok())
+
+    fn figures(report: &Report) -> impl Iterator<Item = (&'static str, u64)> {
+        report.figures()
+    }
 }
 
 /// Sizes of the groups whose view changes are measured, if no size is given.
@@ -213,27 +202,6 @@ fn figures_table(theme: Theme, all: &[Figures]) -> Table {
     table
 }
 
-/// Runs many seeds. Gives whether every invariant held in all of them.
-fn many(args: &GroupArgs, options: &Options, interrupt: &Interrupt) -> Result<bool> {
-    let seeds = args.runs.numbers();
-    // Report an impossible shape before the first run.
-    World::new(seeds.start, options, false).context("there is no such world")?;
-    let many = Many::run(seeds.clone(), interrupt, |progress| {
-        run_seeds(seeds, options, progress)
-    })?;
-    match args.runs.format {
-        Format::Json => output::json(&many.json(|failure| {
-            let command = options.command(failure.seed);
-            (failure.seed, &failure.violation, command)
-        }))?,
-        Format::Table => output::line(&many.text("seeds", table, |failure| {
-            let (_, trace) = World::new(failure.seed, options, true)?.run(failure.seed);
-            Ok(print::last_lines(&trace, line))
-        })?)?,
-    }
-    Ok(many.held())
-}
-
 /// Describes the choices of the seed.
 fn described(seed: u64, plan: &Plan) -> String {
     let deeds: Vec<_> = plan.deeds.iter().map(|deed| deed.fault.as_str()).collect();
@@ -250,14 +218,6 @@ fn described(seed: u64, plan: &Plan) -> String {
             deeds.join(", ")
         }
     )
-}
-
-fn line(entry: &Entry<Subject>) -> String {
-    format!("{:>8}  {}\n", entry.when, entry.text)
-}
-
-fn table(report: &Report) -> String {
-    print::counts(report.figures())
 }
 
 #[cfg(test)]

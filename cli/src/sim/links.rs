@@ -1,24 +1,13 @@
 //! `covalent sim`: a run of links and nodes, or many.
 
 use anyhow::Result;
-use covalent_sim::{
-    Options, Report, World,
-    fact::Subject,
-    harness::{Entry, Simulator},
-    plan::Plan,
-    run_seeds,
-};
+use covalent_sim::{Options, Report, World, fact::Subject, plan::Plan};
 
 use super::{
     SimArgs,
-    many::Many,
-    print::{self, Run},
+    print::{self, Printed, Recorded},
 };
-use crate::{
-    args::Format,
-    interrupt::Interrupt,
-    output::{self, grouped},
-};
+use crate::{interrupt::Interrupt, output::grouped};
 
 /// Runs the simulation of links. Returns whether every invariant held.
 ///
@@ -32,65 +21,34 @@ pub fn run(args: &SimArgs, interrupt: &Interrupt) -> Result<bool> {
         steps: args.steps,
         mutant: args.mutant,
     };
-    match &args.runs.seeds {
-        None => one(args, &options),
-        Some(_) => many(args, &options, interrupt),
-    }
+    let is_shown =
+        |subject: &Subject| args.frames || !matches!(subject, Subject::Frame | Subject::Pace);
+    print::run(&options, &args.runs, is_shown, interrupt)
 }
 
-/// Prints one run. Gives whether every invariant held.
-fn one(args: &SimArgs, options: &Options) -> Result<bool> {
-    let world = World::new(args.runs.seed, options, true);
-    let plan = world.plan().clone();
-    let (result, trace) = world.run(args.runs.seed);
-    let shown: Vec<&Entry<Subject>> = trace
-        .iter()
-        .filter(|entry| args.frames || !matches!(entry.subject, Subject::Frame | Subject::Pace))
-        .collect();
-    match args.runs.format {
-        Format::Json => output::json(&Run {
-            seed: args.runs.seed,
-            command: options.command(args.runs.seed),
+impl Printed for Options {
+    type Subject = Subject;
+    const TIME_COLUMNS: usize = 7;
+
+    fn recorded(&self, seed: u64) -> Result<Recorded<Self>> {
+        let world = World::new(seed, self, true);
+        let plan = world.plan().clone();
+        let (result, trace) = world.run(seed);
+        let faults = plan.faults();
+        Ok(Recorded {
+            text: described(seed, &plan),
             nodes: plan.nodes,
             shape: None,
-            cables: print::cable_names(&plan.cables),
-            faults: plan
-                .faults()
-                .iter()
-                .map(|(fault, _)| fault.as_str())
-                .collect(),
-            trace: shown,
-            report: result.as_ref().ok(),
-            violation: result.as_ref().err().map(|failure| &failure.violation),
-        })?,
-        Format::Table => {
-            let mut text = described(args.runs.seed, &plan);
-            for entry in shown {
-                text += &line(entry);
-            }
-            text += &print::end(&result, table);
-            output::line(&text)?;
-        }
+            cables: plan.cables,
+            faults: faults.iter().map(|(fault, _)| fault.as_str()).collect(),
+            result,
+            trace,
+        })
     }
-    Ok(result.is_ok())
-}
 
-/// Runs many seeds. Gives whether every invariant held in all of them.
-fn many(args: &SimArgs, options: &Options, interrupt: &Interrupt) -> Result<bool> {
-    let many = Many::run(args.runs.numbers(), interrupt, |progress| {
-        run_seeds(args.runs.numbers(), options, progress)
-    })?;
-    match args.runs.format {
-        Format::Json => output::json(&many.json(|failure| {
-            let command = options.command(failure.seed);
-            (failure.seed, &failure.violation, command)
-        }))?,
-        Format::Table => output::line(&many.text("seeds", table, |failure| {
-            let (_, trace) = World::new(failure.seed, options, true).run(failure.seed);
-            Ok(print::last_lines(&trace, line))
-        })?)?,
+    fn figures(report: &Report) -> impl Iterator<Item = (&'static str, u64)> {
+        report.figures()
     }
-    Ok(many.held())
 }
 
 /// Describes the choices of the seed.
@@ -112,12 +70,4 @@ fn described(seed: u64, plan: &Plan) -> String {
             faults.join(", ")
         }
     )
-}
-
-fn line(entry: &Entry<Subject>) -> String {
-    format!("{:>7}  {}\n", entry.when, entry.text)
-}
-
-fn table(report: &Report) -> String {
-    print::counts(report.figures())
 }

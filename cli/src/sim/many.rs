@@ -1,13 +1,13 @@
 //! Many runs: their progress and their results.
 
 use std::{
-    fmt::Display,
     io::{self, IsTerminal},
     ops::{ControlFlow, Range},
     time::{Duration, Instant},
 };
 
 use anyhow::Result;
+use covalent_sim::common::{Failure, Violation};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
@@ -17,9 +17,9 @@ use crate::{interrupt::Interrupt, output::grouped};
 pub type Progress<'a> = dyn Fn(u64) -> ControlFlow<()> + Sync + 'a;
 
 /// The result of many runs.
-pub struct Many<R, F> {
+pub struct Many<R> {
     /// The combined result, or the run that failed.
-    pub result: Result<R, F>,
+    pub result: Result<R, Box<Failure>>,
     /// The requested number of runs.
     pub count: u64,
     /// How long they took.
@@ -28,17 +28,17 @@ pub struct Many<R, F> {
 
 /// JSON output of many runs.
 #[derive(Serialize)]
-pub struct Runs<'a, R, V> {
+pub struct Runs<'a, R> {
     seeds: u64,
     elapsed_s: f64,
     seeds_per_s: f64,
     report: Option<&'a R>,
-    violation: Option<&'a V>,
+    violation: Option<&'a Violation>,
     /// The seed that broke it and the command that replays it.
-    failed: Option<(u64, String)>,
+    failed: Option<(u64, &'a str)>,
 }
 
-impl<R, F: Display> Many<R, F> {
+impl<R> Many<R> {
     /// Runs them all, with a progress bar on a terminal. `numbers` are the numbers of the runs.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ impl<R, F: Display> Many<R, F> {
     pub fn run(
         numbers: Range<u64>,
         interrupt: &Interrupt,
-        all: impl FnOnce(&Progress<'_>) -> Result<R, F>,
+        all: impl FnOnce(&Progress<'_>) -> Result<R, Box<Failure>>,
     ) -> Result<Self> {
         let count = numbers.end - numbers.start;
         let bar = if io::stderr().is_terminal() {
@@ -77,23 +77,16 @@ impl<R, F: Display> Many<R, F> {
         self.result.is_ok()
     }
 
-    /// Returns the JSON output. `broken` returns the seed of a failure, the violation, and the
-    /// command that replays it.
-    pub fn json<'a, V>(
-        &'a self,
-        broken: impl FnOnce(&'a F) -> (u64, &'a V, String),
-    ) -> Runs<'a, R, V> {
-        let (violation, failed) = match self.result.as_ref().err().map(broken) {
-            Some((seed, violation, command)) => (Some(violation), Some((seed, command))),
-            None => (None, None),
-        };
+    /// Returns the JSON output.
+    pub fn json(&self) -> Runs<'_, R> {
+        let failure = self.result.as_ref().err();
         Runs {
             seeds: self.count,
             elapsed_s: self.elapsed_s,
             seeds_per_s: self.per_s(),
             report: self.result.as_ref().ok(),
-            violation,
-            failed,
+            violation: failure.map(|failure| &failure.violation),
+            failed: failure.map(|failure| (failure.seed, failure.replay.as_str())),
         }
     }
 
@@ -106,7 +99,7 @@ impl<R, F: Display> Many<R, F> {
         &self,
         runs: &str,
         table: impl FnOnce(&R) -> String,
-        before: impl FnOnce(&F) -> Result<String>,
+        before: impl FnOnce(&Failure) -> Result<String>,
     ) -> Result<String> {
         Ok(match &self.result {
             Ok(report) => format!(
