@@ -49,87 +49,58 @@ pub enum Subject {
 #[derive(Debug)]
 pub enum Fact<'a> {
     /// A node took an exchange.
-    Requested {
-        /// Its token.
-        token: u64,
-        /// The exchange.
-        exchange: Exchange,
-    },
+    Requested { token: u64, exchange: Exchange },
     /// A request was admitted.
     Admitted {
-        /// Where.
         at: NodeIncarnation,
-        /// Its name there.
         id: &'a ExchangeId,
         /// How it is to be done.
         mode: Mode,
-        /// The request.
         payload: &'a [u8],
-        /// Something was written meanwhile.
         wrote: bool,
     },
     /// A request was refused.
     Declined {
-        /// Where.
         at: NodeIncarnation,
-        /// The request.
         payload: &'a [u8],
-        /// Why.
         refusal: Refusal,
-        /// Something was written meanwhile.
         wrote: bool,
     },
     /// An admitted request was executed.
     Executed {
-        /// Where.
         at: NodeIncarnation,
-        /// Its name there.
         id: &'a ExchangeId,
-        /// The request.
         payload: &'a [u8],
-        /// The reply.
         reply: &'a [u8],
         /// Writes to the region before.
         writes_before: u64,
     },
     /// An admitted request was reversed.
     Reversed {
-        /// Where.
         at: NodeIncarnation,
-        /// Its name there.
         id: &'a ExchangeId,
-        /// The request.
         payload: &'a [u8],
-        /// Something was written meanwhile.
         wrote: bool,
     },
     /// A program was notified of the outcome of its exchange.
     Reported {
-        /// The initiator.
         by: NodeIncarnation,
-        /// Which.
         token: u64,
-        /// How.
         outcome: Outcome<'a>,
-        /// Its node's clock.
         clock: u64,
     },
     /// A program was notified that its exchange is in doubt.
     Doubted {
-        /// The initiator.
         by: NodeIncarnation,
-        /// Which.
         token: u64,
         /// Name for queries about it.
         name: &'a ExchangeId,
     },
     /// A program queries an exchange by its name.
     Queried {
-        /// The querying incarnation.
         by: NodeIncarnation,
         /// The number of the question.
         question: u64,
-        /// About which exchange.
         token: u64,
     },
     /// A node has no capacity for a query.
@@ -139,36 +110,25 @@ pub enum Fact<'a> {
     },
     /// A program that queried by name was notified that no path leads to a reply.
     QueryDoubted {
-        /// The querying incarnation.
         by: NodeIncarnation,
         /// The number of the question.
         question: u64,
     },
     /// A program that queried by name got a reply.
     Answered {
-        /// The querying incarnation.
         by: NodeIncarnation,
         /// The number of the question.
         question: u64,
-        /// About which exchange.
         token: u64,
-        /// The reply.
         answer: Answer<'a>,
-        /// Its node's clock.
         clock: u64,
     },
     /// A program does not care any more.
-    Canceled {
-        /// About which exchange.
-        token: u64,
-    },
+    Canceled { token: u64 },
     /// A node gave a frame to a cable.
     Sent {
-        /// The sending port.
         from: Place,
-        /// The frame.
         frame: &'a [u8],
-        /// Outcome of the frame.
         frame_outcome: FrameOutcome,
         /// Records of its epoch in flight in this direction, including this frame.
         in_flight: usize,
@@ -177,104 +137,58 @@ pub enum Fact<'a> {
     },
     /// A frame arrived.
     Received {
-        /// The receiving port.
         at: Place,
-        /// The frame.
         frame: &'a [u8],
-        /// It will arrive again.
         repeated: bool,
     },
     /// A node ticked.
-    Ticked {
-        /// The node.
-        node: usize,
-    },
+    Ticked { node: usize },
     /// A node's lane received nothing for a while, and notifies the node.
-    Quiet {
-        /// The node.
-        node: usize,
-    },
+    Quiet { node: usize },
     /// A link came up or went down.
-    Link {
-        /// Where.
-        at: Place,
-        /// The link event.
-        event: LinkEvent,
-    },
+    Link { at: Place, event: LinkEvent },
     /// A program was notified that a node is reached or lost.
     Path {
-        /// The notified incarnation.
         by: NodeIncarnation,
         /// The GUID of the node.
         peer: u64,
-        /// It is reached.
         up: bool,
     },
     /// A cable loses everything from now on.
     Cut {
-        /// The cable.
         cable: usize,
-        /// Directions, by receiving end.
         towards: [bool; 2],
         /// Epochs of the frames in flight, if these are lost too.
         lost_epochs: Option<&'a [u32]>,
     },
     /// A cable is whole again.
-    Healed {
-        /// The cable.
-        cable: usize,
-    },
+    Healed { cable: usize },
     /// A port lost or found its carrier.
-    Carrier {
-        /// The port.
-        at: Place,
-        /// It found it.
-        up: bool,
-    },
+    Carrier { at: Place, up: bool },
     /// A port could not transmit.
-    TransmitFailed {
-        /// The port.
-        at: Place,
-    },
+    TransmitFailed { at: Place },
     /// A node stands still.
-    NodeStalled {
-        /// The node.
-        node: usize,
-        /// For so many events.
-        events: u32,
-    },
+    NodeStalled { node: usize, events: u32 },
     /// A direction of a cable stands still.
     CableStalled {
-        /// The cable.
         cable: usize,
-        /// Its receiving end.
         end: usize,
-        /// For so many events.
         events: u32,
     },
     /// A node lost its memory and starts anew.
-    Crashed {
-        /// The node.
-        node: usize,
-        /// The cables at it.
-        cables: &'a [usize],
-    },
+    Crashed { node: usize, cables: &'a [usize] },
     /// A node with a journal starts again.
     Restarted {
-        /// The node.
         node: usize,
-        /// The cables at it.
         cables: &'a [usize],
         /// Memory that its journal restored.
         words: &'a [u64; REGION_WORDS],
     },
     /// The disk of a node completed a write.
     Synced {
-        /// The node.
         node: usize,
         /// The last record that is on disk.
         durable: u64,
-        /// The last record.
         last: u64,
     },
     /// Cables lead elsewhere.
@@ -283,36 +197,21 @@ pub enum Fact<'a> {
         cables: &'a [[usize; 2]],
     },
     /// A port receives a forged frame in the next call. Its sender receives nothing from that port.
-    Forged {
-        /// The port.
-        at: Place,
-    },
+    Forged { at: Place },
     /// A port received random bytes.
-    Noise {
-        /// The port.
-        at: Place,
-    },
+    Noise { at: Place },
     /// A node's registers hold anything from now on.
-    Scrambled {
-        /// The node.
-        node: usize,
-        /// The cables at it.
-        cables: &'a [usize],
-    },
+    Scrambled { node: usize, cables: &'a [usize] },
     /// A frame that no node sent is in flight.
     Planted {
         /// The port that it goes to.
         at: Place,
-        /// The frame.
         frame: &'a [u8],
     },
     /// A node passed a request to its program that no initiator sent.
     Invented {
-        /// Where.
         at: NodeIncarnation,
-        /// Operation on the request.
         what: &'static str,
-        /// The bytes.
         payload: &'a [u8],
     },
     /// The world converged from arbitrary state, or failed to.

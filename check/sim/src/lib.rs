@@ -11,7 +11,7 @@
 //! - Nodes stall, crash and lose their memory, or restart with their journal.
 //! - Registers become arbitrary, and applications vanish.
 //!
-//! All [`checkers`] see all events. At the end all faults stop, and every exchange must complete.
+//! All checkers see all events. At the end all faults stop, and every exchange must complete.
 //!
 //! ```
 //! use covalent_sim::{Options, run};
@@ -23,36 +23,37 @@
 //!
 //! A failed run names its seed and the command that replays it.
 
-pub mod arbitrary;
-pub mod book;
-pub mod cable;
-pub mod checkers;
-pub mod fact;
+mod arbitrary;
+mod book;
+mod cable;
+mod checkers;
+mod fact;
 pub mod failover;
 pub mod group;
 pub mod harness;
-pub mod hold;
+mod hold;
 pub mod hunt;
-pub mod journal;
+mod journal;
 mod liar;
 pub mod mesh;
-pub mod model;
+mod model;
 pub mod mutant;
 pub mod named;
-pub mod operation;
+mod operation;
 pub mod options;
-pub mod payload;
+mod payload;
 pub mod plan;
 mod program;
-pub mod records;
-pub mod region;
+mod records;
+mod region;
 pub mod report;
 pub mod shape;
 pub mod sweep;
-pub mod witness;
+mod witness;
 mod world;
 
 pub use self::{
+    fact::Subject,
     harness::{Failure, run_seeds},
     mutant::Mutant,
     options::Options,

@@ -16,24 +16,17 @@ use crate::region::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation {
     /// Adds to the counter.
-    Count {
-        /// How much.
-        delta: u64,
-    },
+    Count { delta: u64 },
     /// Moves amounts between accounts, if each still holds the value that the initiator read.
     Transfer(Vec<Change>),
     /// One of the verbs on one word.
     Update {
-        /// Which word.
         word: usize,
-        /// Which verb.
         how: Update,
-        /// Its operand.
         operand: u64,
     },
     /// The same, if the word meets a condition.
     Conditional {
-        /// Which word.
         word: usize,
         /// How it must stand to the comparand.
         comparison: Comparison,
@@ -41,39 +34,21 @@ pub enum Operation {
         comparand: u64,
         /// The two are compared as signed numbers.
         signed: bool,
-        /// Which verb.
         how: Update,
-        /// Its operand.
         operand: u64,
     },
     /// Swaps a word if it is as expected.
     CompareAndSwap {
-        /// Which word.
         word: usize,
-        /// As expected.
         expected: u64,
-        /// The new value.
         new: u64,
     },
     /// Reads bytes.
-    Read {
-        /// From where.
-        offset: usize,
-        /// How many.
-        len: usize,
-    },
+    Read { offset: usize, len: usize },
     /// Writes bytes.
-    Write {
-        /// To where.
-        offset: usize,
-        /// Which.
-        data: Vec<u8>,
-    },
+    Write { offset: usize, data: Vec<u8> },
     /// Looks a region up.
-    Lookup {
-        /// Its name.
-        name: &'static str,
-    },
+    Lookup { name: &'static str },
     /// Something that is to be refused.
     Mistake(Mistake),
 }
@@ -81,7 +56,6 @@ pub enum Operation {
 /// Change of one account in a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change {
-    /// Which.
     pub account: usize,
     /// Value that the initiator read.
     pub seen: u64,

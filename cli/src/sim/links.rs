@@ -1,7 +1,7 @@
 //! `covalent sim`: a run of links and nodes, or many.
 
 use anyhow::Result;
-use covalent_sim::{Options, Report, World, fact::Subject, plan::Plan};
+use covalent_sim::{Options, Report, Subject, World, plan::Plan};
 
 use super::{
     SimArgs,

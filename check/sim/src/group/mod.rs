@@ -4,7 +4,7 @@
 //! The application of each member sends messages and keeps a digest of what it receives. It may
 //! stall, take no events, or die. Envelopes take time, overtake one another, arrive twice or end
 //! unclear. Paths follow from a graph of cables, and each end detects changes at its own time. All
-//! [`checkers`] see all facts. At the end of a run all faults stop, and everything must complete.
+//! checkers see all facts. At the end of a run all faults stop, and everything must complete.
 //!
 //! ```
 //! use covalent_sim::group::{Options, run};
@@ -31,18 +31,18 @@
 
 pub mod application;
 pub mod book;
-pub mod checkers;
+mod checkers;
 pub mod fact;
 pub mod figures;
 pub mod graph;
 mod keys;
 mod lens;
 pub mod mutant;
-pub mod net;
+mod net;
 pub mod options;
 pub mod plan;
 pub mod report;
-pub mod sent;
+mod sent;
 pub mod steps;
 mod tamper;
 pub mod witness;

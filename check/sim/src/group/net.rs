@@ -30,19 +30,15 @@ pub const fn queue_bytes(nodes: usize) -> usize {
 /// An envelope in flight.
 #[derive(Debug, Clone)]
 pub struct Envelope {
-    /// The sender.
     pub from: MembershipId,
     /// Posted at this node.
     pub node: usize,
-    /// The receiver.
     pub to: Contact,
     /// Ticket of the state machine. An unsolicited copy has none.
     pub ticket: Option<Ticket>,
-    /// The encoded envelope.
     pub bytes: Vec<u8>,
     /// The same as checkers read it; `None` if they cannot.
     pub sent: Option<Rc<SentEnvelope>>,
-    /// Its future outcome.
     pub outcome: EnvelopeOutcome,
     /// How it ended, once that is settled: the word of it is on its way back.
     pub ended: Option<End>,
@@ -54,10 +50,7 @@ pub enum EnvelopeOutcome {
     /// It arrives, and its sender is notified.
     Arrives,
     /// It arrives or not, and the sender does not learn which.
-    Unclear {
-        /// It does.
-        arrives: bool,
-    },
+    Unclear { arrives: bool },
     /// It is refused.
     Refused,
 }

@@ -53,21 +53,16 @@ impl Kind {
 /// An envelope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SentEnvelope {
-    /// Of this kind.
     pub kind: Kind,
     /// Rank of the sender in the view; 255 for a stranger.
     pub from: u8,
     /// Its number between the two; 0 for none.
     pub number: u32,
-    /// The group.
     pub group: u64,
-    /// The view.
     pub view: u64,
-    /// The sender's incarnation.
     pub incarnation: u64,
     /// Envelopes of the receiver that the sender has taken.
     pub taken: u32,
-    /// The sender's row.
     pub row: Row,
     /// Bytes of the batch.
     pub batch_bytes: usize,
@@ -84,7 +79,6 @@ pub struct Row {
     pub delivered: u64,
     /// Rounds of each sender that it holds without a gap.
     pub received: Vec<u64>,
-    /// It goes.
     pub leaving: bool,
     /// Its application has the state.
     pub has_state: bool,
@@ -97,7 +91,6 @@ pub struct Row {
 /// A member's state at the end of its view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// Its greatest promise.
     pub promised: u64,
     /// The ballot that it accepted last; 0 for none.
     pub accepted: u64,

@@ -24,13 +24,9 @@ const LONG_ONE_IN: u8 = 8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Errand {
     /// Adds to the counter.
-    Add {
-        /// How much.
-        delta: u64,
-    },
+    Add { delta: u64 },
     /// Swaps the word if it still has the value that the initiator read last.
     Swap {
-        /// As expected.
         expected: u64,
         /// The new value, which no other node writes.
         new: u64,

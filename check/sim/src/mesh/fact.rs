@@ -19,23 +19,15 @@ use crate::shape::Spot;
 pub enum MeshFact<'a> {
     /// A link came up at one end.
     Up {
-        /// The end.
         at: Spot,
         /// The epoch that this end holds.
         epoch: u32,
     },
     /// A link failed at one end.
-    Down {
-        /// The end.
-        at: Spot,
-        /// The evidence.
-        reason: DownReason,
-    },
+    Down { at: Spot, reason: DownReason },
     /// A node sent a frame.
     Sent {
-        /// The end from which.
         from: Spot,
-        /// Contents of the frame.
         content: Content,
         /// Units until it arrives; `None` if it is lost at once.
         arrives_in: Option<u64>,
@@ -44,35 +36,18 @@ pub enum MeshFact<'a> {
     Attached {
         /// The node's end of the cable.
         at: Spot,
-        /// The root.
         root: u16,
     },
     /// A node's parent reported that it has no route any more, and the node searches for another
     /// parent.
-    Searches {
-        /// The node.
-        node: u16,
-        /// The root.
-        root: u16,
-    },
+    Searches { node: u16, root: u16 },
     /// A node knows no way to a root.
-    Lost {
-        /// The node.
-        node: u16,
-        /// The root.
-        root: u16,
-    },
+    Lost { node: u16, root: u16 },
     /// A node reported an event that honest nodes within their bounds never cause: a second root
     /// with its GUID, or no space.
-    Complained {
-        /// The node.
-        node: u16,
-        /// The reported event.
-        event: NodeEvent,
-    },
+    Complained { node: u16, event: NodeEvent },
     /// A tree, as each node sees it.
     Tree {
-        /// The root.
         root: u16,
         /// By node. `None` for a node that is off, or that never learned of the root.
         views: &'a [Option<View>],
@@ -81,87 +56,47 @@ pub enum MeshFact<'a> {
     },
     /// A node submits a request to another one.
     Requested {
-        /// Unique token of the request.
-        token: u64,
-        /// The initiator.
         from: u16,
-        /// The responder.
         to: u16,
         /// Incarnation of `to` that `from` knows, or the latest one if it knows none.
         known_incarnation: u32,
-        /// The requested verb.
         errand: Errand,
     },
     /// It was executed.
-    Executed {
-        /// Token of the request.
-        token: u64,
-        /// The responder.
-        at: u16,
-        /// The answer.
-        answer: Answer,
-    },
+    Executed { token: u64, at: u16, answer: Answer },
     /// An application took a message.
-    Took {
-        /// At which node.
-        at: u16,
-        /// The message.
-        message: &'a [u8],
-    },
+    Took { at: u16, message: &'a [u8] },
     /// A path came up at one end.
     PathUp {
-        /// The node.
         at: u16,
         /// The node at the other end.
         far: u16,
     },
     /// A path failed at one end, or was given back.
     PathDown {
-        /// The node.
         at: u16,
         /// Which of its virtual ports, counted from 0.
         port: u16,
-        /// The evidence.
         reason: DownReason,
     },
     /// A sample of what a node holds.
     Sampled(&'a Counts),
     /// An initiator is notified of an outcome.
-    Reported {
-        /// Token of the request.
-        token: u64,
-        /// The initiator.
-        by: u16,
-        /// How it ended.
-        how: Reported,
-    },
+    Reported { token: u64, by: u16, how: Reported },
     /// An initiator is notified that the outcome is in doubt for now.
-    Doubted {
-        /// Token of the request.
-        token: u64,
-        /// The initiator.
-        by: u16,
-    },
+    Doubted { token: u64, by: u16 },
     /// An initiator in doubt queries the outcome by name, and no longer needs the request if it was
     /// not executed.
-    GaveUp {
-        /// Token of the request.
-        token: u64,
-    },
+    GaveUp { token: u64 },
     /// A fault, or its end.
     Fault(&'a MeshFault),
     /// Everything is whole and at rest, routes are shortest, and unused paths had the time to be
     /// released. Nothing happens until a fault or an exchange.
-    Idle {
-        /// Counters of each node.
-        counts: &'a [Counts],
-    },
+    Idle { counts: &'a [Counts] },
     /// Everything came to rest, or did not.
     AtRest {
         /// Ticks since the last fault.
         ticks: u32,
-        /// Within so many it must.
-        ticks_max: u32,
         /// Description of what has not completed.
         unfinished: Option<&'a str>,
         /// Counters of each node that is on.

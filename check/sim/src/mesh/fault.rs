@@ -8,44 +8,29 @@ pub enum MeshFault {
     /// A cable loses everything towards the named ends, including the frames in flight. The ports
     /// at the ends that notice lose their carrier.
     Cut {
-        /// The cable.
         cable: u16,
         /// By the end that receives nothing any more.
         towards: [bool; 2],
-        /// By the end.
         noticed: [bool; 2],
     },
     /// A cable loses so many frames in a thousand.
     Loss {
-        /// The cable.
         cable: u16,
         /// Frames in a thousand.
         thousandths: u32,
     },
     /// A cable is whole again, and both ports see it.
-    Mend {
-        /// The cable.
-        cable: u16,
-    },
+    Mend { cable: u16 },
     /// A node is off. Its neighbors' ports lose their carrier, if `noticed`.
     Crash {
-        /// The node.
         node: u16,
         /// Whether carriers report it.
         noticed: bool,
     },
     /// A node that is off starts without any memory.
-    Start {
-        /// The node.
-        node: u16,
-    },
+    Start { node: u16 },
     /// A node stalls. Arriving frames wait.
-    Stall {
-        /// The node.
-        node: u16,
-        /// For so long.
-        for_units: u64,
-    },
+    Stall { node: u16, for_units: u64 },
 }
 
 impl MeshFault {

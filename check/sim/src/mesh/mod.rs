@@ -9,7 +9,7 @@
 //! | `room` | capacity of nodes for paths |
 //! | `truth` | properties of the graph |
 //! | `fact`, `content`, `book`, `scene`, `witness` | events for checkers, figures and trace |
-//! | [`checkers`] | one for each invariant |
+//! | `checkers` | one for each invariant |
 //! | `liar` | a node beside the mesh that lies |
 //! | `mutant`, `lens` | deliberate defects, and the messages that they change |
 //! | `figures`, `spread` | results of a run |
@@ -23,7 +23,7 @@
 
 mod book;
 mod chart;
-pub mod checkers;
+mod checkers;
 mod churn;
 mod content;
 mod errand;
@@ -53,24 +53,18 @@ mod witness;
 mod world;
 
 pub use self::{
-    book::{Book, Reported, Request},
     chart::growth,
     churn::{run, shape},
-    content::{Content, FrameKind},
-    errand::{Answer, Errand},
+    content::FrameKind,
     exhaustive::{Exhaustive, run_case, run_cases},
-    fact::{Counts, MeshFact, View},
-    fault::MeshFault,
     figures::MeshReport,
     load::MeshLoad,
     mutant::MeshMutant,
     options::{FaultClass, MeshFaults, MeshOptions},
     page::{Title, page},
-    scene::{Fall, MeshScene, Route},
     spread::Spread,
     time::{FRAME_UNITS, ROUND_TRIP_UNITS},
     trace::{Arrow, CableChange, CapturedFrame, Mark, MarkKind, ParentChange, Trace},
-    truth::{Truth, UNREACHABLE},
     world::MeshWorld,
 };
 pub use crate::harness::run_seeds;

@@ -6,6 +6,7 @@ use super::{Checker, Meshes, Verdict};
 use crate::mesh::{
     fact::{MeshFact, View},
     scene::{MeshScene, Route},
+    truth::UNREACHABLE,
 };
 
 /// A node is attached if and only if it has a parent, over a link that is up at its end, and it has
@@ -92,7 +93,7 @@ fn passes_once(root: u16, views: &[Option<View>], scene: &MeshScene) -> Verdict 
     }
     let hops = scene.truth().hops_to(usize::from(root));
     for (node, (received, hops)) in received.iter().zip(hops).enumerate() {
-        if *received != u32::from(hops != crate::mesh::UNREACHABLE) {
+        if *received != u32::from(hops != UNREACHABLE) {
             return Err(format!(
                 "a message of {} reaches {} {received} times",
                 scene.shape.node_name(usize::from(root)),

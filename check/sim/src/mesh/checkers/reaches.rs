@@ -3,7 +3,7 @@
 use covalent_protocol::tree::Standing;
 
 use super::{Checker, Meshes, Verdict};
-use crate::mesh::{UNREACHABLE, fact::MeshFact, scene::MeshScene};
+use crate::mesh::{fact::MeshFact, scene::MeshScene, truth::UNREACHABLE};
 
 /// At rest, a node is attached in the tree of a root if and only if whole cables connect them. A
 /// node that is cut off has reported the root unreachable, or never learned of it. When ticks have

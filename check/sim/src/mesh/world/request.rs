@@ -73,7 +73,6 @@ impl MeshWorld {
         let known_incarnation =
             known.map_or(latest_incarnation, |peer| (peer.incarnation >> 32) as u32);
         self.witness.see(&MeshFact::Requested {
-            token,
             from,
             to,
             known_incarnation,

@@ -142,7 +142,6 @@ impl MeshWorld {
         let counts = self.all_counts();
         self.witness.see(&MeshFact::AtRest {
             ticks,
-            ticks_max: self.room.ticks_to_rest,
             unfinished,
             counts: &counts,
         });
@@ -177,7 +176,6 @@ impl MeshWorld {
                 let counts = self.all_counts();
                 self.witness.see(&MeshFact::AtRest {
                     ticks,
-                    ticks_max,
                     unfinished: Some(&unfinished),
                     counts: &counts,
                 });
