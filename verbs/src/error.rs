@@ -28,7 +28,7 @@ pub enum Error {
     /// device is unusable. Drop it and attach again.
     #[error(
         "covalentd at {} is gone: it exited, or it detached this application (its log and events \
-         show the cause)",
+         show the cause). Drop the objects of this device and attach again",
         socket.display()
     )]
     DaemonGone {
@@ -137,7 +137,8 @@ pub enum Error {
     VerbRefused {
         /// The node: its name, or its address if the region was given by key.
         node: String,
-        /// The region: `` `NAME` `` in a lookup, `with key RKEY` in a verb.
+        /// The region: `` `NAME` `` in a lookup, `with key RKEY` in a verb, with the size or the
+        /// rights if they are the reason.
         region: String,
         /// The reason.
         refusal: Refusal,
@@ -339,6 +340,9 @@ mod tests {
             region: "with key 7".into(),
             refusal: Refusal::Busy,
         };
+        let gone = Error::DaemonGone {
+            socket: "/run/a.sock".into(),
+        };
         for (error, parts) in [
             (Error::PipeFull { pipe }, &["pipe 3", "full", "wait"][..]),
             (too_long, &["pipe 3", "9000", "1514", "MTU"]),
@@ -346,6 +350,7 @@ mod tests {
             (of_links, &["pipe 3", "0x88b5", "covalentd", "0x88b6"]),
             (unknown, &["node b", "no region `bank`", "covalent status"]),
             (busy, &["region with key 7 of node b", "try again"]),
+            (gone, &["/run/a.sock", "attach again"]),
         ] {
             let text = error.to_string();
             for part in parts {

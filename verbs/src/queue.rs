@@ -16,7 +16,7 @@ use covalent_pipe::{app, region::REGION_BYTES_MAX};
 use covalent_protocol::{
     Moment,
     verb::{
-        self as codec, MULTI_COMMIT_WORDS_MAX, READ_BYTES_MAX, Status,
+        self as codec, DecodeError, MULTI_COMMIT_WORDS_MAX, READ_BYTES_MAX, Status,
         doubt::DoubtQuery,
         envelope::{
             COMPLETION_BYTES_MAX, Completion as Envelope, CompletionOutcome, SUBMIT_BYTES_MAX,
@@ -257,7 +257,7 @@ impl<'d> Verbs<'d> {
         id: VerbId,
         outcome: Outcome,
     ) -> Result<RemoteRegion> {
-        let data = executed(outcome, || {
+        let data = executed(outcome, |_| {
             let node = match target {
                 Target::Local => self.device.lane_name(),
                 node => node.to_string(),
@@ -354,7 +354,7 @@ impl<'d> Verbs<'d> {
     ) -> Result<VerbId> {
         request
             .check()
-            .map_err(|error| Error::Invalid(format!("{}: {error}", request.verb.name())))?;
+            .map_err(|error| invalid(&request.verb, error))?;
         self.device.check_own()?;
         // Else it would be posted to a daemon that is no more.
         self.follow()?;
@@ -746,7 +746,7 @@ impl<'d> Verbs<'d> {
                     pause = (2 * pause).min(BUSY_PAUSE_MAX);
                 }
                 outcome => {
-                    executed_on(self.device, region, outcome)?;
+                    executed_on(self.device, region, &verb, outcome)?;
                     return Ok(completion);
                 }
             }
@@ -951,10 +951,10 @@ impl Drop for Verbs<'_> {
 
 /// Returns the outcome of an executed verb, or an error for one that was not executed. `object`
 /// describes node and region, as in [`Error::VerbRefused`].
-fn executed(outcome: Outcome, object: impl FnOnce() -> (String, String)) -> Result<Outcome> {
+fn executed(outcome: Outcome, object: impl FnOnce(Refusal) -> (String, String)) -> Result<Outcome> {
     match outcome {
         Outcome::Refused(refusal) => {
-            let (node, region) = object();
+            let (node, region) = object(refusal);
             Err(Error::VerbRefused {
                 node,
                 region,
@@ -972,16 +972,36 @@ fn executed(outcome: Outcome, object: impl FnOnce() -> (String, String)) -> Resu
     }
 }
 
-/// As [`executed`], for a verb on `region`.
+/// As [`executed`], for `verb` on `region`.
 pub(crate) fn executed_on(
     device: &Device,
     region: &RemoteRegion,
+    verb: &Verb<'_>,
     outcome: Outcome,
 ) -> Result<Outcome> {
-    executed(outcome, || {
+    executed(outcome, |refusal| {
         let node = region.node();
         let node = node.map_or_else(|| device.lane_name(), |it| it.to_string());
-        (node, format!("with key {}", region.rkey()))
+        let known = match refusal {
+            Refusal::OutOfBounds => format!(" (of {} bytes)", region.size_bytes()),
+            Refusal::NoRight => {
+                let (granted, needed) = (region.rights(), verb.needed_right());
+                format!(" (it grants {granted}, and the verb needs {needed})")
+            }
+            _ => String::new(),
+        };
+        (node, format!("with key {}{known}", region.rkey()))
+    })
+}
+
+/// The error for a verb that no peer would take.
+fn invalid(verb: &codec::Verb<'_>, error: DecodeError) -> Error {
+    let name = verb.name();
+    Error::Invalid(match (error, verb.length_bytes()) {
+        (DecodeError::Length, Some((len, max))) => {
+            format!("{name}: {len} bytes; expected 1 to {max}")
+        }
+        (error, _) => format!("{name}: {error}"),
     })
 }
 
@@ -1058,7 +1078,8 @@ fn with_commit<T>(
         expected: 0,
         new: 0,
     }; MULTI_COMMIT_WORDS_MAX];
-    let words = words.get_mut(..wanted.len()).ok_or_else(|| {
+    let room = words.get_mut(..wanted.len());
+    let words = room.filter(|room| !room.is_empty()).ok_or_else(|| {
         Error::Invalid(format!(
             "{} words to commit: expected 1 to {MULTI_COMMIT_WORDS_MAX}",
             wanted.len()
@@ -1227,6 +1248,25 @@ fn unknown_node(name: &str, own: &str, status: &NodeStatus) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_verb_that_is_too_long_is_refused_with_both_lengths() {
+        let data = [0; codec::WRITE_BYTES_MAX + 1];
+        let request = codec::Request {
+            rkey: 1,
+            offset: 0,
+            verb: codec::Verb::Write { data: &data },
+        };
+        let error = request.check().expect_err("too long");
+        assert_eq!(
+            invalid(&request.verb, error).to_string(),
+            format!(
+                "write: {} bytes; expected 1 to {}",
+                data.len(),
+                data.len() - 1
+            )
+        );
+    }
 
     #[test]
     fn far_nodes_and_their_lanes_are_found_by_name() {

@@ -131,6 +131,18 @@ pub enum Verb<'a> {
     },
 }
 
+impl Verb<'_> {
+    /// Name of the right that the region must grant.
+    pub(crate) const fn needed_right(&self) -> &'static str {
+        match self {
+            Self::Read { .. } => "read",
+            Self::Write { .. } => "write",
+            Self::Send { .. } => "send",
+            _ => "atomic",
+        }
+    }
+}
+
 /// One word of a [`Verb::MultiCommit`]. C has the same, so its words need not be copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]

@@ -1,5 +1,7 @@
 //! Requests to the daemon and its replies.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -314,6 +316,24 @@ pub struct Rights {
     /// `send` verbs: the region is a receive queue, and grants nothing else.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub send: bool,
+}
+
+/// The granted rights, for example `read, atomic`; `nothing` for none.
+impl fmt::Display for Rights {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = [
+            (self.read, "read"),
+            (self.write, "write"),
+            (self.atomic, "atomic"),
+            (self.send, "send"),
+        ];
+        let mut granted = all.iter().filter(|(has, _)| *has);
+        let Some((_, first)) = granted.next() else {
+            return f.write_str("nothing");
+        };
+        f.write_str(first)?;
+        granted.try_for_each(|(_, name)| write!(f, ", {name}"))
+    }
 }
 
 impl Rights {

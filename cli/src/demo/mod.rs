@@ -221,9 +221,7 @@ impl Demonstration<'_> {
     fn exercise(&self, nodes: &mut Nodes) -> Result<Report> {
         let captures = streams::captures(self.args.captures.as_deref())?;
         self.narrator.print_line(&if captures.is_empty() {
-            "captures: none found (../shared/data, or --captures DIR), so the built-in sample is \
-             used"
-                .to_owned()
+            "captures: the built-in sample; --captures DIR replays those of a folder".to_owned()
         } else {
             let folders: Vec<String> = captures
                 .iter()

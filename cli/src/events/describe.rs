@@ -1,6 +1,6 @@
 //! An event in words.
 
-use crate::output::Color;
+use crate::output::{Color, counted};
 use covalent_api::event::EventKind;
 
 /// The description of an event.
@@ -78,7 +78,10 @@ pub fn describe(kind: &EventKind) -> Description {
             port,
         } => (
             "node_reachable",
-            format!("node {name} ({guid}) is reached over port {port}, {hops} cables away"),
+            format!(
+                "node {name} ({guid}) is reached over port {port}, {} away",
+                counted((*hops).into(), "cable")
+            ),
             Some(Color::Green),
         ),
         EventKind::NodeUnreachable { guid, name } => (

@@ -13,7 +13,7 @@ use covalent_api::{
 };
 
 use super::{durable, interfaces, nodes};
-use crate::output::{Cell, Color, Table, Theme, bytes, column, duration, grouped, wide};
+use crate::output::{Cell, Color, Table, Theme, bytes, column, counted, duration, grouped, wide};
 
 /// Above everything that did not go through.
 const LOSSES: &str = "drops, refusals and failures (those that are not zero)";
@@ -177,7 +177,7 @@ pub fn mode(kind: &str, mode: &PortMode) -> String {
         return format!("{kind}, {page}");
     }
     format!(
-        "{} XDP, {}, {}, {page}, {} queues",
+        "{} XDP, {}, {}, {page}, {}",
         mode.xdp,
         if mode.zero_copy { "zero-copy" } else { "copy" },
         if mode.need_wakeup {
@@ -185,7 +185,7 @@ pub fn mode(kind: &str, mode: &PortMode) -> String {
         } else {
             "no need_wakeup"
         },
-        mode.queues,
+        counted(mode.queues.into(), "queue"),
     )
 }
 
@@ -981,6 +981,13 @@ pub(super) mod tests {
                 "{what}:\n{text}"
             );
         }
+    }
+
+    #[test]
+    fn one_queue_is_singular() {
+        let mut one = crate::status::sample_port().mode;
+        one.queues = 1;
+        assert!(mode("af_xdp", &one).ends_with(", 1 queue"));
     }
 
     #[test]

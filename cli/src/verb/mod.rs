@@ -122,7 +122,7 @@ fn explained(error: Error, place: &Place, region: &RemoteRegion, verb: Verb<'_>)
         } => anyhow!(
             "the verb was not executed: region `{name}` of node {node} grants {}, but not the \
              right that {} needs",
-            show::rights(region.rights()),
+            region.rights(),
             show::name(&verb)
         ),
         Error::InDoubt { .. } => anyhow!(

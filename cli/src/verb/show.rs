@@ -131,13 +131,12 @@ impl fmt::Display for Done {
                 address,
                 key,
                 size_bytes,
-                rights: granted,
+                rights,
             } => write!(
                 f,
-                "region {} of node {} ({address}): key {key:#010x}, {size_bytes} bytes, grants {}",
-                self.region,
-                self.node,
-                rights(*granted)
+                "region {} of node {} ({address}): key {key:#010x}, {size_bytes} bytes, grants \
+                 {rights}",
+                self.region, self.node
             )?,
             End::Done => write!(f, "done")?,
             End::Old { old } => write!(f, "done; the word held {}", figure(*old))?,
@@ -164,24 +163,6 @@ impl fmt::Display for Done {
             )?;
         }
         Ok(())
-    }
-}
-
-/// Describes the rights that a region grants.
-pub fn rights(rights: Rights) -> String {
-    let all = [
-        (rights.read, "read"),
-        (rights.write, "write"),
-        (rights.atomic, "atomic"),
-        (rights.send, "send"),
-    ];
-    let granted: Vec<_> = all
-        .iter()
-        .filter_map(|(has, name)| has.then_some(*name))
-        .collect();
-    match granted.as_slice() {
-        [] => "nothing".into(),
-        granted => granted.join(", "),
     }
 }
 

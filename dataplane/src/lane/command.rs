@@ -181,6 +181,8 @@ pub struct NewSession {
     pub session: u64,
     /// The user that the application runs as.
     pub uid: u32,
+    /// The name that the application gave itself.
+    pub program: Box<str>,
     /// That is root or the daemon's own user.
     pub commands: bool,
     /// The lane's half of the notification and doorbell rings.

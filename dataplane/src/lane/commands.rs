@@ -400,9 +400,10 @@ pub(super) fn explain(
             )
         }
         ClaimRefusal::Alone(slot) => {
-            let (pipe, session) = pipes.name_of(slot);
             format!(
-                "is bound already, to pipe {pipe} of session {session}, which does not share it"
+                "is bound already, to {}, which does not share it: end that binding, or bind \
+                 something else",
+                pipes.describe(slot)
             )
         }
         ClaimRefusal::Shared(spread) => {
@@ -427,9 +428,9 @@ pub(super) fn explain(
             format!("is shared by {SPREAD_PIPES_MAX} pipes, the maximum")
         }
         ClaimRefusal::Set(JoinRefusal::Member) => {
-            let (pipe, session) = pipes.name_of(pipe_asking);
             format!(
-                "is bound already, to this same pipe, {pipe} of session {session}, among others"
+                "is bound already, to this same pipe, {}, among others",
+                pipes.describe(pipe_asking)
             )
         }
     };

@@ -528,13 +528,18 @@ impl Pipes {
         self.sessions.get(session).map(|session| session.uid)
     }
 
-    /// Number and session of the pipe in `slot`.
-    pub fn name_of(&self, slot: usize) -> (u32, u64) {
+    /// The pipe in `slot`, for people: `pipe 0 of session 10 (`echo`)`.
+    pub fn describe(&self, slot: usize) -> String {
         let pipe = self.slots.get(slot);
-        let session = pipe
-            .and_then(|pipe| self.sessions.get(pipe.session))
-            .map_or(0, |session| session.session);
-        (pipe.map_or(0, |pipe| pipe.number), session)
+        let session = pipe.and_then(|pipe| self.sessions.get(pipe.session));
+        let number = pipe.map_or(0, |pipe| pipe.number);
+        match session {
+            Some(session) => format!(
+                "pipe {number} of session {} (`{}`)",
+                session.session, session.program
+            ),
+            None => format!("pipe {number}"),
+        }
     }
 }
 

@@ -271,13 +271,12 @@ impl Lane {
         let Some(pipe) = slot.flow.pipe_with(matches) else {
             return Ok(());
         };
-        let (number, session) = self.pipes.name_of(pipe);
         Err(LaneObjection {
             matches: Some(matches.clone()),
             port: None,
             reason: format!(
-                "pipe {number} of session {session} is bound to `{matches}` on port `{}`: stop \
-                 that application or omit the rule",
+                "{} is bound to `{matches}` on port `{}`: stop that application or omit the rule",
+                self.pipes.describe(pipe),
                 slot.port.info().name
             ),
         })

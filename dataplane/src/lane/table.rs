@@ -19,6 +19,8 @@ pub struct LaneSession {
     pub session: u64,
     /// The user that it runs as.
     pub uid: u32,
+    /// The name that it gave itself.
+    pub program: Box<str>,
     /// That is root or the daemon's own user.
     pub commands: bool,
     /// Notifications to it, doorbells from it.
@@ -84,6 +86,7 @@ impl From<NewSession> for LaneSession {
         Self {
             session: new.session,
             uid: new.uid,
+            program: new.program,
             commands: new.commands,
             rings: new.rings,
             to_application: new.to_application,

@@ -285,14 +285,17 @@ impl Server {
                 end: None,
             },
         );
+        let mut program = Box::default();
         if let Some(client) = self.clients.get_mut(&client) {
             client.session = Some(session);
             client.opened_session = true;
+            program = client.program.as_str().into();
         }
         let rings = NicSession::new(memory);
         let command = Command::Attach(Box::new(NewSession {
             session,
             uid,
+            program,
             commands: self.admission.commands(uid),
             rings,
             to_application,

@@ -175,9 +175,10 @@ impl Quota {
         let total = self.memory_bytes + bytes;
         if total > self.memory_bytes_max {
             return Err(format!(
-                "this session's memory would grow to {total} bytes; \
-                 `dataplane.session_memory_max_mib` allows {}{}",
-                self.memory_bytes_max,
+                "this session's memory would grow to {} MiB; `dataplane.session_memory_max_mib` \
+                 allows {}{}",
+                total.div_ceil(MIB),
+                self.memory_bytes_max / MIB,
                 self.advice_on_closed()
             ));
         }
@@ -185,9 +186,11 @@ impl Quota {
         let user_total = total.saturating_add(elsewhere_bytes);
         if user_total > user_max {
             return Err(format!(
-                "the memory of all your sessions would grow to {user_total} bytes; one user may \
-                 have {user_max}, which is {FULL_SESSIONS_PER_USER} times \
-                 `dataplane.session_memory_max_mib`: stop some of your programs{}",
+                "the memory of all your sessions would grow to {} MiB; one user may have {}, which \
+                 is {FULL_SESSIONS_PER_USER} times `dataplane.session_memory_max_mib`: stop some \
+                 of your programs{}",
+                user_total.div_ceil(MIB),
+                user_max / MIB,
                 self.advice_on_closed()
             ));
         }
@@ -245,7 +248,10 @@ mod tests {
         let mut quota = quota(2, 1);
         quota.take_pipe(1 << 19, 0).unwrap();
         let reason = quota.take_pipe(1 << 19, 0).unwrap_err();
-        assert!(reason.contains("session_memory_max_mib"), "{reason}");
+        assert!(
+            reason.contains("to 2 MiB; `dataplane.session_memory_max_mib` allows 1"),
+            "{reason}"
+        );
         assert!(!reason.contains("closed"), "{reason}");
         quota.take_pipe(1 << 16, 0).unwrap();
         assert!(

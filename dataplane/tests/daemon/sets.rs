@@ -190,7 +190,7 @@ fn a_refused_member_of_a_set_gets_the_reason() {
         second,
         to_port(1),
         Some(Spread::Hash),
-        "which does not share it",
+        "(`test`), which does not share it",
     );
     // None of this counts against the pipe, and the way in is as open as before.
     app.share(second, Match::Any, Spread::Hash);

@@ -252,21 +252,17 @@ impl<'a> Request<'a> {
                 Err(DecodeError::Length)
             }
         };
+        if let Some((len, max)) = self.verb.length_bytes() {
+            within(len, max)?;
+        }
         match &self.verb {
-            Verb::Read { len } => {
-                within(usize::try_from(*len).unwrap_or(usize::MAX), READ_BYTES_MAX)
-            }
-            Verb::Write { data } => within(data.len(), WRITE_BYTES_MAX),
+            Verb::Read { .. } | Verb::Write { .. } => Ok(()),
             Verb::Lookup { name } => {
                 within(name.len(), LOOKUP_NAME_BYTES_MAX)?;
                 zero(self.rkey)?;
                 zero(self.offset)
             }
-            Verb::MultiCommit(_) => zero(self.offset),
-            Verb::Send { data } => {
-                within(data.len(), SEND_BYTES_MAX)?;
-                zero(self.offset)
-            }
+            Verb::MultiCommit(_) | Verb::Send { .. } => zero(self.offset),
             _ => aligned(self.offset),
         }
     }
@@ -480,6 +476,19 @@ impl Verb<'_> {
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.kind().as_str()
+    }
+
+    /// Bytes to read or of data, and the most of them, of a verb that has 1 or more.
+    #[must_use]
+    pub fn length_bytes(&self) -> Option<(usize, usize)> {
+        match self {
+            Self::Read { len } => {
+                Some((usize::try_from(*len).unwrap_or(usize::MAX), READ_BYTES_MAX))
+            }
+            Self::Write { data } => Some((data.len(), WRITE_BYTES_MAX)),
+            Self::Send { data } => Some((data.len(), SEND_BYTES_MAX)),
+            _ => None,
+        }
     }
 }
 

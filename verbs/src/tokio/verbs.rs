@@ -145,7 +145,7 @@ impl<'d> AsyncVerbs<'d> {
                 _ => false,
             };
             if !is_passing {
-                executed_on(self.device, region, completion.outcome)?;
+                executed_on(self.device, region, &verb, completion.outcome)?;
                 return Ok((posted, completion));
             }
             drop(posted);

@@ -355,6 +355,20 @@ fn refusals(device: &Device, target: Target<'_>, own: &Region, read_only: &Regio
         ),
         "{error}"
     );
+    let text = error.to_string();
+    assert!(
+        text.contains("it grants read, and the verb needs write"),
+        "{text}"
+    );
+    let size_bytes = read_only_region.size_bytes();
+    let text = verbs
+        .read(&read_only_region, size_bytes, &mut read, Timeout::FOREVER)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        text.contains(&format!("of {size_bytes} bytes")) && text.contains("beyond"),
+        "{text}"
+    );
 
     let error = verbs
         .fetch_add(&key(77), 0, 1, Timeout::FOREVER)

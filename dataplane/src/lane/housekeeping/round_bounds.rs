@@ -253,6 +253,7 @@ impl Stage {
         self.done(Command::Attach(Box::new(NewSession {
             session,
             uid: 0,
+            program: "".into(),
             commands: true,
             rings: NicSession::new(SessionMemory::create(slots).unwrap()),
             to_application,

@@ -220,6 +220,7 @@ impl Stage {
         stage.order(Command::Attach(Box::new(NewSession {
             session: 1,
             uid: 0,
+            program: "".into(),
             commands: true,
             rings: NicSession::new(SessionMemory::create(8).unwrap()),
             to_application,

@@ -33,6 +33,7 @@ fn bind(played: &mut Played, bound: &[Rule]) {
     played.obey(Command::Attach(Box::new(NewSession {
         session: 1,
         uid: 0,
+        program: "".into(),
         commands: true,
         rings: NicSession::new(memory),
         to_application,
