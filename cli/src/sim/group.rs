@@ -12,7 +12,6 @@ use covalent_sim::{
         options::Faults,
         plan::Plan,
     },
-    harness::{Entry, Simulator},
     shape::Form,
 };
 use serde::Serialize;

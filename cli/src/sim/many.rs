@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::Result;
-use covalent_sim::common::{Failure, Violation};
+use covalent_sim::harness::{Failure, Violation};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 

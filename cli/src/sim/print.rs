@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use covalent_sim::{
-    common::{Entry, Failure, Simulator, Violation},
+    harness::{Entry, Failure, Simulator, Violation},
     node_name, run_seeds,
 };
 use serde::Serialize;
