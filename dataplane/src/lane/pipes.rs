@@ -562,6 +562,7 @@ mod tests {
     fn attached() -> Pipes {
         let mut pipes = Pipes::new();
         pipes.attach(NewSession {
+            program: "".into(),
             session: 7,
             uid: 1000,
             commands: false,
