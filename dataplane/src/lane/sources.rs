@@ -15,6 +15,8 @@ pub struct Sources {
     sessions: Vec<Session>,
     /// The session whose turn it is.
     serves: Option<usize>,
+    /// Whether its turn covers all pipes that it has.
+    covers_all: bool,
     /// How often there was news.
     news: u64,
 }
@@ -74,11 +76,10 @@ impl Sources {
     /// Begins the turn of the next session. Returns its slot and how many pipes to look at.
     pub fn begin_turn(&mut self) -> Option<(usize, usize)> {
         let session = self.waiting.pop_front()?;
+        let pipes = self.sessions[session].pipes.len();
         self.serves = Some(session);
-        Some((
-            session,
-            self.sessions[session].pipes.len().min(PIPES_PER_TURN),
-        ))
+        self.covers_all = pipes <= PIPES_PER_TURN;
+        Some((session, pipes.min(PIPES_PER_TURN)))
     }
 
     /// Takes the next pipe of that session out of the queue.
@@ -103,7 +104,7 @@ impl Sources {
         *looks = looks.saturating_add(looked_at);
         // If all had a turn, the next begins with the next pipe: the first one may take all space
         // of a port.
-        if looked_at < PIPES_PER_TURN && pipes.len() > 1 {
+        if self.covers_all && pipes.len() > 1 {
             pipes.rotate_left(1);
         }
         if !pipes.is_empty() {
@@ -177,6 +178,18 @@ mod tests {
         assert_eq!(round(&mut sources), [1, 2, 3]);
         assert_eq!(round(&mut sources), [3, 2, 1]);
         assert_eq!(round(&mut sources), [1, 2, 3]);
+    }
+
+    #[test]
+    fn the_first_of_a_round_changes_among_as_many_pipes_as_a_turn_has() {
+        let mut sources = Sources::default();
+        sources.reserve(0, PIPES_PER_TURN);
+        for pipe in 0..PIPES_PER_TURN {
+            sources.push(0, pipe);
+        }
+        for first in 0..PIPES_PER_TURN {
+            assert_eq!(round(&mut sources).first(), Some(&first));
+        }
     }
 
     #[test]
