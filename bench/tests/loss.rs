@@ -42,8 +42,9 @@ fn both_sides_survive_losses_and_cuts() {
         .unwrap();
     assert!(
         output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
+        "{}{}",
+        String::from_utf8_lossy(&output.stderr),
+        String::from_utf8_lossy(&output.stdout)
     );
     assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0);
     let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
