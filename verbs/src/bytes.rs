@@ -13,7 +13,7 @@ use covalent_pipe::{
 };
 
 use crate::{
-    device::{Device, Stage},
+    device::Device,
     error::{Error, Result, broken, foreign},
     pipe_id::PipeId,
     timeout::{Timeout, deadline},
@@ -100,7 +100,7 @@ impl<'d> BytePipe<'d> {
 
     /// Whether there are more than `bytes` bytes, of any incarnation.
     fn finds_more_than(&mut self, bytes: usize) -> Result<bool> {
-        self.device.check_own()?;
+        self.device.check_process()?;
         while !has_more_than(&mut self.ring, bytes)? || self.is_given_up() {
             if self.generation == self.device.generation() {
                 return Ok(false);
@@ -295,9 +295,9 @@ impl<'d> BytePipe<'d> {
         let Self {
             device, id, ring, ..
         } = self;
-        device.wait("enough bytes arrived", deadline, |stage| {
+        device.wait("enough bytes arrived", deadline, || {
             let enough = has_more_than(ring, bytes)?;
-            if !enough && stage == Stage::BeforeSleep && ring.wait_for_more() {
+            if !enough && device.is_armed() && ring.wait_for_more() {
                 device.ring(*id)?;
             }
             Ok(enough)

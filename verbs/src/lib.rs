@@ -11,6 +11,7 @@
 //! | [`ReceiveQueue`] | messages that verbs of any node send to it, whole and in one order |
 //! | [`Group`] | multicasts that all members deliver in one order, and views of the members |
 //! | [`Verbs`] | a queue of verbs on regions, local or remote: post and poll, or block |
+//! | [`Notice`] | words about the program in the node's status |
 //!
 //! Frames are in memory shared with the daemon, each at the next multiple of 64 bytes. A
 //! [`framing`] splits the contents of a [`BytePipe`] into messages: of one size, with their length
@@ -37,8 +38,9 @@
 //! A waiting call spins for [`SPIN`], then sleeps in `poll(2)`. When the daemon stops, each call
 //! returns [`Error::DaemonGone`], unless the device reconnects ([`Device::set_reconnect`]).
 //!
-//! A program with an event loop of its own sleeps on the descriptor of its device instead
-//! ([`Device::arm`]). With the feature `tokio`, the module `tokio` has the calls as futures.
+//! [`Device::until`] waits for any condition, on several objects. A program with an event loop of
+//! its own sleeps on the descriptor of its device instead ([`Device::arm`]). With the feature
+//! `tokio`, the module `tokio` has the calls as futures.
 //!
 //! # Bounds
 //! No queue is unbounded. A full RX pipe drops and counts. A full TX pipe, a full verb queue and a
@@ -66,11 +68,11 @@ mod blocking;
 mod bytes;
 mod client;
 mod device;
-mod ends;
 mod error;
 mod group;
 mod in_doubt;
 mod link_frames;
+mod notice;
 mod opening;
 mod outstanding;
 mod pipe_id;
@@ -111,6 +113,7 @@ pub use device::{Carried, Device, Reconnection, SPIN};
 pub use error::{Error, Result};
 pub use group::{GROUPS_MAX, Group, GroupBuilder, GroupEvent, GroupOptions};
 pub use in_doubt::InDoubtId;
+pub use notice::{NOTICE_WORDS, NOTICES_MAX, Notice};
 pub use pipe_id::PipeId;
 pub use queue::{Batch, VERBS_DEPTH, VERBS_DEPTH_MAX, Verbs};
 pub use receive::{Message, RECEIVE_QUEUE_BYTES_MIN, ReceiveQueue};

@@ -5,6 +5,7 @@ use crate::{
     device::Device,
     error::Result,
     group::{Group, GroupBuilder, GroupOptions},
+    notice::Notice,
     queue::Verbs,
     receive::ReceiveQueue,
     rx::RxPipe,
@@ -105,6 +106,16 @@ impl Device {
         Verbs::open(self, depth)
     }
 
+    /// Opens a notice, with which the program publishes words about itself. It is empty at first.
+    /// Does not block.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if this device has [`NOTICES_MAX`](crate::NOTICES_MAX) notices. Each of
+    /// its groups has one of them. [`Error::Forked`].
+    pub fn notice(&self) -> Result<Notice<'_>> {
+        Notice::open(self)
+    }
+
     /// Joins the group `name` as a new incarnation, or founds it with others if
     /// [`GroupOptions::founders`] is set. The name is 1 to 30 ASCII letters, digits, `-`, `_` and
     /// `.`. Returns at once. The first [`GroupEvent::View`](crate::GroupEvent::View) reports that
@@ -117,7 +128,7 @@ impl Device {
     /// - [`Error::Refused`] if an application of this node is in the group already (the name is
     ///   taken).
     /// - [`Error::Invalid`] for an invalid name or invalid options, and for more than
-    ///   [`GROUPS_MAX`](crate::GROUPS_MAX) groups.
+    ///   [`GROUPS_MAX`](crate::GROUPS_MAX) groups, [notices](Device::notice) included.
     /// - Otherwise as [`Device::receive_queue`].
     pub fn group(&self, name: &str, options: GroupOptions) -> Result<Group<'_>> {
         GroupBuilder::take(self, name, options)?.join()

@@ -25,6 +25,8 @@ pub(crate) enum Answer {
     Word,
     /// Bytes.
     Data,
+    /// The description of a region.
+    Region,
     /// Whether a path leads to a node.
     Path,
 }
@@ -37,7 +39,7 @@ impl Answer {
             Self::Commit { words } => words as u16,
             // So was the note of a multi-commit of version 0.1.
             Self::Nothing => MULTI_COMMIT_WORDS_MAX as u16,
-            Self::Data | Self::Path => 0,
+            Self::Data | Self::Region | Self::Path => 0,
         }
     }
 
@@ -48,6 +50,7 @@ impl Answer {
             Self::Word => 1,
             // A watch is never in doubt.
             Self::Data | Self::Path => 2,
+            Self::Region => 3,
             Self::Commit { words } => COMMIT_NOTE + words,
         }
     }
@@ -58,6 +61,7 @@ impl Answer {
             0 => Self::Nothing,
             1 => Self::Word,
             2 => Self::Data,
+            3 => Self::Region,
             COMMIT_NOTE_MIN..=COMMIT_NOTE_MAX => Self::Commit {
                 words: note - COMMIT_NOTE,
             },

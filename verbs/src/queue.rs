@@ -22,12 +22,12 @@ use covalent_protocol::{
             COMPLETION_BYTES_MAX, Completion as Envelope, CompletionOutcome, SUBMIT_BYTES_MAX,
             Submit,
         },
+        watch::Watch,
     },
 };
 
 use crate::{
-    device::{Device, Stage},
-    ends::{Ended, Ends},
+    device::Device,
     error::{Error, Result, broken, foreign},
     in_doubt::InDoubtId,
     outstanding::{Answer, Found, Outstanding, Posted},
@@ -52,6 +52,9 @@ const PIPE_BYTES_MIN: u64 = 64 * 1024;
 /// Ring bytes of a typical submission, an atomic verb. A queue with only longer verbs is full
 /// sooner.
 const SUBMIT_BYTES_USUAL: u64 = 64;
+
+/// Ring bytes of the longest submission.
+const SUBMIT_BYTES_WORST: u64 = (SUBMIT_BYTES_MAX + 64) as u64;
 
 /// Ring bytes of the longest completion and of the notice of doubt that may come before it.
 const COMPLETION_BYTES_WORST: u64 = (COMPLETION_BYTES_MAX.next_multiple_of(64) + 64) as u64;
@@ -103,12 +106,10 @@ pub(crate) const BUSY_PAUSE_MAX: Duration = Duration::from_millis(1);
 pub struct Verbs<'d> {
     pub(crate) device: &'d Device,
     submit_id: u32,
-    pub(crate) submit: app::TxPipe,
-    pub(crate) complete_id: u32,
-    pub(crate) complete: app::RxPipe,
-    pub(crate) outstanding: Outstanding,
-    /// Where completions go, if the queue is a group's.
-    pub(crate) ends: Option<Ends>,
+    submit: app::TxPipe,
+    complete_id: u32,
+    complete: app::RxPipe,
+    outstanding: Outstanding,
     /// Completions taken from the pipe and not by the caller: at most a notice of doubt and a final
     /// one for each entry of the table.
     arrived: VecDeque<Completion>,
@@ -122,13 +123,6 @@ pub struct Verbs<'d> {
 }
 
 impl<'d> Verbs<'d> {
-    /// A queue whose completions [`Ends`] keeps for a group.
-    pub(crate) fn of_group(device: &'d Device, depth: u32) -> Result<Self> {
-        let mut queue = Self::open(device, depth)?;
-        queue.ends = Some(Ends::default());
-        Ok(queue)
-    }
-
     pub(crate) fn open(device: &'d Device, depth: u32) -> Result<Self> {
         if !(1..=VERBS_DEPTH_MAX).contains(&depth) {
             return Err(Error::Invalid(format!(
@@ -160,7 +154,6 @@ impl<'d> Verbs<'d> {
             complete_id: complete.id,
             complete: app::RxPipe::new(complete.memory).map_err(foreign)?,
             outstanding: Outstanding::new(depth),
-            ends: None,
             arrived: VecDeque::with_capacity(2 * depth as usize),
             reads: Reads::default(),
             last_stamp: Stamp::default(),
@@ -180,6 +173,14 @@ impl<'d> Verbs<'d> {
     #[must_use]
     pub fn depth(&self) -> usize {
         self.outstanding.depth()
+    }
+
+    /// Whether a verb of any length can be posted now. Else completions must be taken first, or the
+    /// lane must take verbs from the pipe. For a program that creates a verb only if it can post
+    /// it.
+    pub fn has_room(&mut self) -> bool {
+        self.outstanding.len() < self.outstanding.depth()
+            && self.submit.free_bytes() >= SUBMIT_BYTES_WORST
     }
 
     /// Returns the bytes that the read `id` returned, after its completion was returned. `None` if
@@ -221,7 +222,7 @@ impl<'d> Verbs<'d> {
         deadline: Option<Instant>,
     ) -> Result<RemoteRegion> {
         let node = self.resolve(target, deadline)?;
-        let id = self.post_lookup(node, name)?;
+        let id = self.post_lookup(node, name, 0)?;
         let outcome = match self.wait_until(id, deadline) {
             Err(Error::InDoubt { .. }) => {
                 // A lookup changes nothing, so its outcome is not needed.
@@ -233,71 +234,164 @@ impl<'d> Verbs<'d> {
             }
             completion => completion?.outcome,
         };
-        self.region_of(target, node, name, id, outcome)
+        self.region_of(target, name, outcome)
     }
 
-    /// Posts the lookup of a region on a node as on the wire.
-    pub(crate) fn post_lookup(&mut self, node: u64, name: &str) -> Result<VerbId> {
+    /// Posts the lookup of a region or receive queue by its name (1 to 32 bytes) on a node. `node`
+    /// is the address of its lane, or `None` for the device's lane. Completes with
+    /// [`Outcome::Region`], or with [`Refusal::UnknownRegion`] if there is none. A lookup changes
+    /// nothing: it may be repeated after any other outcome. Does not block. For one region,
+    /// [`Verbs::open_region`] is simpler.
+    ///
+    /// # Errors
+    /// As [`Verbs::post`]. [`Error::Invalid`] for a name that no region can have.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// use covalent::{Completion, Device, Outcome, Timeout};
+    ///
+    /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
+    /// let mut verbs = device.verbs()?;
+    /// // Which neighbors have a region `bank`? All are asked at the same time.
+    /// for link in device.status()?.links {
+    ///     verbs.post_lookup(link.peer, "bank", 0)?;
+    /// }
+    /// let mut completions = [Completion::default(); 16];
+    /// while verbs.outstanding() > 0 {
+    ///     let taken = verbs.poll(&mut completions, Timeout::FOREVER)?;
+    ///     for completion in &completions[..taken] {
+    ///         if let Outcome::Region(bank) = completion.outcome {
+    ///             println!("{} bytes at {:?}", bank.size_bytes(), bank.node());
+    ///         }
+    ///     }
+    /// }
+    /// # Ok::<(), covalent::Error>(())
+    /// ```
+    pub fn post_lookup(
+        &mut self,
+        node: Option<Guid>,
+        name: &str,
+        user_data: u64,
+    ) -> Result<VerbId> {
+        let id = self.put_lookup(node, name, user_data)?;
+        self.ring()?;
+        Ok(id)
+    }
+
+    /// Posts a watch of the path to a node, from an application that knows the node as reachable
+    /// (`known_up`) or unreachable. Completes with [`Outcome::Path`] once the node's reachability
+    /// differs from that, at once if it does already. The completion may take forever. A node that
+    /// was never met is unreachable, and the own node is always reachable. Does not block.
+    ///
+    /// A watch holds its entry of the queue, and counts as a verb in flight, until it completes. A
+    /// session has 64 watches, a lane 256: it refuses others as [`Refusal::NoResources`]. If the
+    /// device [reconnected](Device::set_reconnect), it may complete as [`Outcome::Forgotten`]: post
+    /// it again.
+    ///
+    /// # Errors
+    /// [`Error::QueueFull`], [`Error::DaemonGone`]. On an error nothing was posted.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// use covalent::{Device, Outcome, Target, Timeout};
+    ///
+    /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
+    /// let mut verbs = device.verbs()?;
+    /// let bank = verbs.open_region(Target::Name("b"), "bank", Timeout::FOREVER)?;
+    /// let mut is_up = true;
+    /// if let Some(node) = bank.node() {
+    ///     loop {
+    ///         let id = verbs.post_watch(node, is_up, 0)?;
+    ///         if let Outcome::Path { up } = verbs.wait(id, Timeout::FOREVER)?.outcome {
+    ///             println!("{node} is {}", if up { "reachable" } else { "unreachable" });
+    ///             is_up = up;
+    ///         }
+    ///     }
+    /// }
+    /// # Ok::<(), covalent::Error>(())
+    /// ```
+    pub fn post_watch(&mut self, node: Guid, known_up: bool, user_data: u64) -> Result<VerbId> {
+        let id = self.put_watch(node, known_up, user_data)?;
+        self.ring()?;
+        Ok(id)
+    }
+
+    /// Puts a lookup into the pipe. The lane sees it after [`Verbs::ring`].
+    fn put_lookup(&mut self, node: Option<Guid>, name: &str, user_data: u64) -> Result<VerbId> {
         let request = codec::Request {
             rkey: 0,
             offset: 0,
             verb: codec::Verb::Lookup { name },
         };
-        let id = self.put(node, &request, Mode::OnePhase, 0)?;
-        self.ring()?;
-        Ok(id)
+        let target = node.map_or(0, Guid::bits);
+        self.put(target, &request, Mode::OnePhase, user_data)
     }
 
-    /// The region that the lookup `id` found on `target`, which is `node` on the wire.
+    /// Puts a watch into the pipe. The lane sees it after [`Verbs::ring`].
+    fn put_watch(&mut self, node: Guid, known_up: bool, user_data: u64) -> Result<VerbId> {
+        self.device.check_process()?;
+        self.follow()?;
+        let posted = Posted {
+            user_data,
+            answer: Answer::Path,
+        };
+        let Some(id) = self.outstanding.open(posted) else {
+            return Err(self.full());
+        };
+        let watch = Watch {
+            user_data: id.number(),
+            target: node.bits(),
+            known_up,
+        };
+        let written = self.submit.reserve(Watch::BYTES).ok().and_then(|mut room| {
+            watch.encode(&mut room).ok()?;
+            room.commit();
+            Some(())
+        });
+        self.keep(id, written)
+    }
+
+    /// The region that a lookup found on `target`.
     pub(crate) fn region_of(
         &self,
         target: Target<'_>,
-        node: u64,
         name: &str,
-        id: VerbId,
         outcome: Outcome,
     ) -> Result<RemoteRegion> {
-        let data = executed(outcome, |_| {
+        let found = executed(outcome, |_| {
             let node = match target {
                 Target::Local => self.device.lane_name(),
                 node => node.to_string(),
             };
             (node, format!("`{name}`"))
         })?;
-        let (Outcome::Data { .. }, Some(data)) = (data, self.reads.get(id)) else {
-            return Err(nonsense("a lookup", &data));
-        };
-        let info = codec::Reply::ok(data).region().ok_or(Error::BadReply)?;
-        let rights = Rights {
-            read: info.rights & 1 != 0,
-            write: info.rights & 2 != 0,
-            atomic: info.rights & 4 != 0,
-            send: info.rights & 8 != 0,
-        };
-        Ok(RemoteRegion::from_key(
-            Guid::new(node),
-            info.rkey,
-            info.size_bytes,
-            rights,
-        ))
+        match found {
+            Outcome::Region(region) => Ok(region),
+            other => Err(nonsense("a lookup", &other)),
+        }
     }
 
-    /// The target as on the wire.
-    pub(crate) fn resolve(&self, target: Target<'_>, deadline: Option<Instant>) -> Result<u64> {
+    /// The address of the target; `None` for the own node.
+    pub(crate) fn resolve(
+        &self,
+        target: Target<'_>,
+        deadline: Option<Instant>,
+    ) -> Result<Option<Guid>> {
         let own_name = self.device.lane_name();
         match target {
-            Target::Local => Ok(0),
-            Target::Guid(guid) if guid == self.device.address() => Ok(0),
-            Target::Guid(guid) => Ok(guid.bits()),
-            Target::Name(name) if name == own_name => Ok(0),
+            Target::Local => Ok(None),
+            Target::Guid(guid) if guid == self.device.address() => Ok(None),
+            Target::Guid(guid) => Ok(Some(guid)),
+            Target::Name(name) if name == own_name => Ok(None),
             Target::Name(name) => {
-                let status = self.device.status_until(deadline)?;
+                let timeout = deadline.map_or(Timeout::FOREVER, Timeout::from);
+                let status = self.device.status_timeout(timeout)?;
                 let is_wanted = |link: &&LinkStatus| link.peer_name.as_deref() == Some(name);
                 let neighbor = status.links.iter().find(is_wanted);
                 neighbor
                     .and_then(|link| link.peer)
                     .or_else(|| far_node(name, &status.nodes))
-                    .map(Guid::bits)
+                    .map(Some)
                     .ok_or_else(|| unknown_node(name, &own_name, &status))
             }
         }
@@ -345,7 +439,7 @@ impl<'d> Verbs<'d> {
         })?
     }
 
-    pub(crate) fn put(
+    fn put(
         &mut self,
         target: u64,
         request: &codec::Request<'_>,
@@ -355,7 +449,7 @@ impl<'d> Verbs<'d> {
         request
             .check()
             .map_err(|error| invalid(&request.verb, error))?;
-        self.device.check_own()?;
+        self.device.check_process()?;
         // Else it would be posted to a daemon that is no more.
         self.follow()?;
         let posted = Posted {
@@ -409,7 +503,7 @@ impl<'d> Verbs<'d> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn query_in_doubt(&mut self, in_doubt: &InDoubtId, user_data: u64) -> Result<VerbId> {
-        self.device.check_own()?;
+        self.device.check_process()?;
         let posted = Posted {
             user_data,
             answer: Answer::of_note(in_doubt.note())?,
@@ -436,7 +530,7 @@ impl<'d> Verbs<'d> {
     }
 
     /// Keeps the number `id` if the verb was written. Otherwise frees it.
-    pub(crate) fn keep(&mut self, id: VerbId, written: Option<()>) -> Result<VerbId> {
+    fn keep(&mut self, id: VerbId, written: Option<()>) -> Result<VerbId> {
         if written.is_none() {
             self.outstanding.abandon(id);
             return Err(self.full());
@@ -445,8 +539,8 @@ impl<'d> Verbs<'d> {
     }
 
     /// Publishes the verbs in the pipe to the lane.
-    pub(crate) fn ring(&mut self) -> Result<()> {
-        self.device.check_own()?;
+    fn ring(&mut self) -> Result<()> {
+        self.device.check_process()?;
         if self.submit.publish() {
             let rung = self.device.ring(self.submit_id);
             if self.generation != self.device.generation() || rung.is_err() {
@@ -466,7 +560,7 @@ impl<'d> Verbs<'d> {
 
     /// Takes over the queue's pipes after the daemon came back. Every verb that was in flight is
     /// then in the new pipe, or has completed.
-    pub(crate) fn follow(&mut self) -> Result<()> {
+    fn follow(&mut self) -> Result<()> {
         while self.generation != self.device.generation() {
             self.take_over()?;
             if self.submit.publish()
@@ -519,7 +613,7 @@ impl<'d> Verbs<'d> {
         self.follow()
     }
 
-    pub(crate) fn full(&mut self) -> Error {
+    fn full(&mut self) -> Error {
         if let Some(violation) = self.submit.violation() {
             return broken(violation);
         }
@@ -618,7 +712,7 @@ impl<'d> Verbs<'d> {
 
     /// Takes the final completion of one verb, if it has arrived. The verb stays in the table, so
     /// the bytes that it read stay.
-    pub(crate) fn end_of(&mut self, id: VerbId) -> Result<Option<Completion>> {
+    fn end_of(&mut self, id: VerbId) -> Result<Option<Completion>> {
         self.pump()?;
         let is_end = |completion: &Completion| completion.id == id && completion.outcome.is_final();
         if let Some(place) = self.arrived.iter().position(is_end)
@@ -786,7 +880,7 @@ impl<'d> Verbs<'d> {
             complete_id,
             ..
         } = self;
-        device.wait("a verb ended", deadline, |stage| {
+        device.wait("a verb ended", deadline, || {
             if let Some(batch) = complete.recv() {
                 batch.keep();
                 return Ok(true);
@@ -794,7 +888,7 @@ impl<'d> Verbs<'d> {
             if let Some(violation) = complete.violation() {
                 return Err(broken(violation));
             }
-            if stage == Stage::BeforeSleep && complete.wait_for_more() {
+            if device.is_armed() && complete.wait_for_more() {
                 device.ring(*complete_id)?;
             }
             Ok(false)
@@ -803,7 +897,7 @@ impl<'d> Verbs<'d> {
 
     /// Requests a wake-up for the next completion. Call it after announcing the sleep and before
     /// the last look.
-    pub(crate) fn want_wake(&mut self) -> Result<()> {
+    fn want_wake(&mut self) -> Result<()> {
         if self.complete.wait_for_more() {
             self.device.ring(self.complete_id)?;
         }
@@ -829,9 +923,9 @@ impl<'d> Verbs<'d> {
         Ok(taken)
     }
 
-    /// Moves completions from the pipe to `arrived`, or to `ends` if the queue is a group's.
-    pub(crate) fn pump(&mut self) -> Result<()> {
-        self.device.check_own()?;
+    /// Moves completions from the pipe to `arrived`.
+    fn pump(&mut self) -> Result<()> {
+        self.device.check_process()?;
         let Some(batch) = self.complete.recv() else {
             return self
                 .complete
@@ -848,20 +942,14 @@ impl<'d> Verbs<'d> {
                 _ => self.outstanding.arrived(id),
             };
             match found {
-                Found::Outstanding(posted) => {
-                    if let Some(ends) = &mut self.ends {
-                        // A verb in doubt is still in flight. Groups receive no notice of doubt.
-                        if let Some(ended) = ended(&envelope.outcome, posted.answer)? {
-                            ends.push(id, &posted, ended);
-                        }
-                        continue;
-                    }
-                    let Posted { user_data, answer } = posted;
+                Found::Outstanding(Posted { user_data, answer }) => {
+                    let node = Guid::new(envelope.reported.executor);
+                    let node = node.filter(|&node| node != self.device.address());
                     let Decoded {
                         outcome,
                         moment,
                         data,
-                    } = decode(&envelope.outcome, answer)?;
+                    } = decode(&envelope.outcome, answer, node)?;
                     if let Some(data) = data {
                         self.reads.keep(id, self.outstanding.depth(), data)?;
                     }
@@ -923,6 +1011,32 @@ impl Batch<'_, '_> {
         user_data: u64,
     ) -> Result<VerbId> {
         self.verbs.put_verb(region, verb, mode, user_data)
+    }
+
+    /// As [`Verbs::post_lookup`], but the lane may not see it before the batch is rung.
+    ///
+    /// # Errors
+    /// As [`Verbs::post_lookup`].
+    pub fn post_lookup(
+        &mut self,
+        node: Option<Guid>,
+        name: &str,
+        user_data: u64,
+    ) -> Result<VerbId> {
+        self.verbs.put_lookup(node, name, user_data)
+    }
+
+    /// As [`Verbs::post_watch`], but the lane may not see it before the batch is rung.
+    ///
+    /// # Errors
+    /// As [`Verbs::post_watch`].
+    pub fn post_watch(&mut self, node: Guid, known_up: bool, user_data: u64) -> Result<VerbId> {
+        self.verbs.put_watch(node, known_up, user_data)
+    }
+
+    /// As [`Verbs::has_room`].
+    pub fn has_room(&mut self) -> bool {
+        self.verbs.has_room()
     }
 
     /// Notifies the lane of all posted verbs.
@@ -1111,7 +1225,8 @@ fn wire_offset(offset_bytes: u64) -> Result<u32> {
 
 const fn answer(verb: &codec::Verb<'_>) -> Answer {
     match verb {
-        codec::Verb::Read { .. } | codec::Verb::Lookup { .. } => Answer::Data,
+        codec::Verb::Read { .. } => Answer::Data,
+        codec::Verb::Lookup { .. } => Answer::Region,
         codec::Verb::Write { .. } | codec::Verb::Send { .. } => Answer::Nothing,
         codec::Verb::MultiCommit(words) => Answer::Commit {
             words: words.len() as u8,
@@ -1129,14 +1244,19 @@ struct Decoded<'a> {
     data: Option<&'a [u8]>,
 }
 
-fn decode<'a>(outcome: &CompletionOutcome<'a>, answer: Answer) -> Result<Decoded<'a>> {
+/// Reads the completion of a verb for `node`; `None` for the own node.
+fn decode<'a>(
+    outcome: &CompletionOutcome<'a>,
+    answer: Answer,
+    node: Option<Guid>,
+) -> Result<Decoded<'a>> {
     let outcome = match outcome {
         CompletionOutcome::Committed(_) if answer == Answer::Path => {
             return Err(Error::Unintelligible("a reply to a watch".to_owned()));
         }
         // The other node's words. They concern this verb only.
         CompletionOutcome::Committed(reply) => {
-            return Ok(decode_reply(reply, answer).unwrap_or(Decoded {
+            return Ok(decode_reply(reply, answer, node).unwrap_or(Decoded {
                 outcome: Outcome::BadReply,
                 moment: None,
                 data: None,
@@ -1150,6 +1270,7 @@ fn decode<'a>(outcome: &CompletionOutcome<'a>, answer: Answer) -> Result<Decoded
         CompletionOutcome::NeverSeen => Outcome::NeverSeen,
         CompletionOutcome::Forgotten => Outcome::Forgotten,
         CompletionOutcome::Malformed => Outcome::Malformed,
+        CompletionOutcome::Path { up } if answer == Answer::Path => Outcome::Path { up: *up },
         CompletionOutcome::Path { .. } => {
             return Err(Error::Unintelligible(
                 "word of a path in answer to a verb".to_owned(),
@@ -1163,8 +1284,8 @@ fn decode<'a>(outcome: &CompletionOutcome<'a>, answer: Answer) -> Result<Decoded
     })
 }
 
-/// The reply of another node. `None` if the verb cannot have it.
-fn decode_reply(reply: &[u8], answer: Answer) -> Option<Decoded<'_>> {
+/// The reply of `node`. `None` if the verb cannot have it.
+fn decode_reply(reply: &[u8], answer: Answer, node: Option<Guid>) -> Option<Decoded<'_>> {
     let reply = codec::Reply::decode(reply).ok()?;
     let mut data = None;
     let outcome = match (reply.status, answer) {
@@ -1191,6 +1312,21 @@ fn decode_reply(reply: &[u8], answer: Answer) -> Option<Decoded<'_>> {
                 len_bytes: reply.data.len() as u32,
             }
         }
+        (Status::Ok, Answer::Region) => {
+            let info = reply.region()?;
+            let rights = Rights {
+                read: info.rights & 1 != 0,
+                write: info.rights & 2 != 0,
+                atomic: info.rights & 4 != 0,
+                send: info.rights & 8 != 0,
+            };
+            Outcome::Region(RemoteRegion::from_key(
+                node,
+                info.rkey,
+                info.size_bytes,
+                rights,
+            ))
+        }
         (Status::Ok, Answer::Path) => return None,
     };
     Some(Decoded {
@@ -1198,22 +1334,6 @@ fn decode_reply(reply: &[u8], answer: Answer) -> Option<Decoded<'_>> {
         moment: Some(reply.moment),
         data,
     })
-}
-
-/// How something that a group posted ended; `None` if it did not yet.
-fn ended(outcome_of: &CompletionOutcome<'_>, answer: Answer) -> Result<Option<Ended>> {
-    match outcome_of {
-        CompletionOutcome::InDoubt(_) => Ok(None),
-        CompletionOutcome::Path { up } if answer == Answer::Path => {
-            Ok(Some(Ended::Path { up: *up }))
-        }
-        other => {
-            let Decoded { outcome, data, .. } = decode(other, answer)?;
-            Ok(Some(data.map_or(Ended::Verb(outcome), |data| {
-                Ended::Found(data.into())
-            })))
-        }
-    }
 }
 
 /// The address of a node beyond the neighbors by its name, or of a lane of it (`NAME.1`).

@@ -33,7 +33,8 @@ pub const RECEIVE_QUEUE_BYTES_MIN: u64 = QUEUE_BYTES_MIN - RING_AT;
 ///
 /// Other programs find the queue by its name, with
 /// [`Verbs::open_region`](crate::Verbs::open_region), as any region. After this object is dropped,
-/// the queue stays registered, and fills, until the device is dropped.
+/// the queue stays registered, and fills, until the device is dropped. To end it before, use
+/// [`ReceiveQueue::withdraw`].
 ///
 /// # Examples
 /// ```no_run
@@ -112,6 +113,29 @@ impl<'d> ReceiveQueue<'d> {
         self.memory.size_bytes() - RING_AT
     }
 
+    /// Withdraws the queue. Verbs on it are refused as
+    /// [`Refusal::UnknownRegion`](crate::Refusal::UnknownRegion) from now on, its name is free, and
+    /// messages that were not received are lost. Blocks for the daemon's reply, at most for the
+    /// time of [`Device::set_request_timeout`].
+    ///
+    /// # Errors
+    /// [`Error::DaemonGone`]: the queue went with the daemon. [`Error::Deadline`],
+    /// [`Error::Forked`].
+    ///
+    /// # Examples
+    /// ```no_run
+    /// let device = covalent::Device::attach("/run/covalent/covalentd.sock", "example")?;
+    /// let orders = device.receive_queue("orders", 1 << 20)?;
+    /// orders.withdraw()?;
+    /// // Senders of the first one are refused: each registration has a key of its own.
+    /// let orders = device.receive_queue("orders", 1 << 20)?;
+    /// # let _ = orders;
+    /// # Ok::<(), covalent::Error>(())
+    /// ```
+    pub fn withdraw(self) -> Result<()> {
+        self.device.withdraw(self.rkey)
+    }
+
     /// Takes the oldest message, if there is one. Does not block.
     ///
     /// # Errors
@@ -166,7 +190,7 @@ impl<'d> ReceiveQueue<'d> {
         let device = self.device;
         // The lane writes a message, then notifies. A waiter looks again after it announced its
         // sleep, so it misses none.
-        while let Err(error) = device.wait(what, deadline, |_| {
+        while let Err(error) = device.wait(what, deadline, || {
             taken = self.take()?;
             Ok(taken.is_some())
         }) {
@@ -178,7 +202,7 @@ impl<'d> ReceiveQueue<'d> {
 
     /// Moves the oldest message, of any incarnation, to `data` and frees its room.
     fn take(&mut self) -> Result<Option<Received>> {
-        self.device.check_own()?;
+        self.device.check_process()?;
         loop {
             let taken = self.take_here()?;
             if taken.is_some() || self.generation == self.device.generation() {

@@ -5,11 +5,12 @@ use covalent_api::{guid::Guid, request::Rights};
 /// A region of some node, as verbs name it: the node, the key, and the node's description of the
 /// region.
 ///
-/// [`Verbs::open_region`](crate::Verbs::open_region) returns it, or the application creates it from
-/// a key that it received by other means. It is only a name: the node that executes a verb checks
+/// [`Verbs::open_region`](crate::Verbs::open_region) or a completed
+/// [lookup](crate::Verbs::post_lookup) returns it, or the application creates it from a key that it
+/// received by other means. It is only a name: the node that executes a verb checks
 /// key, bounds and rights each time. It is plain data: any thread may use it, on any device
 /// attached to the same node.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RemoteRegion {
     /// As on the wire: 0 is the own node.
     target: u64,

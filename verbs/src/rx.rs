@@ -11,7 +11,7 @@ use covalent_api::{
 use covalent_pipe::{app, nic::PipeCounters};
 
 use crate::{
-    device::{Device, Stage},
+    device::Device,
     error::{Result, broken, foreign},
     pipe_id::PipeId,
     timeout::{Timeout, deadline},
@@ -83,7 +83,7 @@ impl<'d> RxPipe<'d> {
 
     /// Whether there are packets, of any incarnation.
     fn finds_packets(&mut self) -> Result<bool> {
-        self.device.check_own()?;
+        self.device.check_process()?;
         while !has_packets(&mut self.ring)? {
             if self.generation == self.device.generation() {
                 return Ok(false);
@@ -277,9 +277,9 @@ impl<'d> RxPipe<'d> {
         let Self {
             device, id, ring, ..
         } = self;
-        device.wait("a packet arrived", deadline, |stage| {
+        device.wait("a packet arrived", deadline, || {
             let has_packets = has_packets(ring)?;
-            if !has_packets && stage == Stage::BeforeSleep && ring.wait_for_more() {
+            if !has_packets && device.is_armed() && ring.wait_for_more() {
                 device.ring(*id)?;
             }
             Ok(has_packets)

@@ -13,7 +13,7 @@ use covalent_api::{
 use covalent_pipe::{app, nic::PipeCounters};
 
 use crate::{
-    device::{Device, Stage},
+    device::Device,
     error::{Result, broken, foreign},
     pipe_id::PipeId,
     rx::Position,
@@ -90,7 +90,7 @@ impl<'d> RxTxPipe<'d> {
 
     /// Whether there are packets, of any incarnation.
     fn finds_packets(&mut self) -> Result<bool> {
-        self.device.check_own()?;
+        self.device.check_process()?;
         while !has_packets(&mut self.ring)? {
             if self.generation == self.device.generation() {
                 return Ok(false);
@@ -228,9 +228,9 @@ impl<'d> RxTxPipe<'d> {
         let Self {
             device, id, ring, ..
         } = self;
-        device.wait("a packet arrived", deadline, |stage| {
+        device.wait("a packet arrived", deadline, || {
             let has_packets = has_packets(ring)?;
-            if !has_packets && stage == Stage::BeforeSleep && ring.wait_for_more() {
+            if !has_packets && device.is_armed() && ring.wait_for_more() {
                 device.ring(*id)?;
             }
             Ok(has_packets)
@@ -349,7 +349,7 @@ impl<'p> RxTxBatch<'p> {
     }
 
     fn give(&mut self, give: impl FnOnce(app::RxTxBatch<'p>) -> bool) -> Result<()> {
-        self.device.check_own()?;
+        self.device.check_process()?;
         let Some(batch) = self.packets.take() else {
             return Ok(());
         };

@@ -9,7 +9,7 @@ use covalent_api::{request::PipeKind, tuning::PipeTuning};
 use covalent_pipe::{app, nic::PipeCounters};
 
 use crate::{
-    device::{Device, Stage},
+    device::Device,
     error::{Error, Result, broken, foreign},
     link_frames::LinkFrames,
     pipe_id::PipeId,
@@ -212,7 +212,7 @@ impl<'d> TxPipe<'d> {
     /// [`Error::DaemonGone`],
     /// [`Error::Unintelligible`].
     pub fn publish(&mut self) -> Result<()> {
-        self.device.check_own()?;
+        self.device.check_process()?;
         let shown = if self.ring.publish() {
             self.device.ring(self.id)
         } else {
@@ -277,7 +277,7 @@ impl<'d> TxPipe<'d> {
 
     #[inline]
     fn check_min(&mut self, len_bytes: usize) -> Result<()> {
-        self.device.check_own()?;
+        self.device.check_process()?;
         if len_bytes < FRAME_BYTES_MIN {
             self.ring.count_too_short();
             return Err(too_short(self.id, len_bytes));
@@ -360,15 +360,16 @@ pub(crate) fn wait_for_room(
     bytes: u64,
     deadline: Option<Instant>,
 ) -> Result<()> {
-    device.wait("the pipe had room", deadline, |stage| {
+    device.wait("the pipe had room", deadline, || {
         if let Some(violation) = ring.violation() {
             return Err(broken(violation));
         }
         let fits = bytes.min(ring.capacity_bytes() - 64);
-        match stage {
-            Stage::Spinning => Ok(ring.free_bytes() >= fits),
-            Stage::BeforeSleep => Ok(!ring.want_space(fits)),
-        }
+        Ok(if device.is_armed() {
+            !ring.want_space(fits)
+        } else {
+            ring.free_bytes() >= fits
+        })
     })
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use covalent_api::guid::Guid;
 
-use crate::{in_doubt::InDoubtId, stamp::Stamp};
+use crate::{in_doubt::InDoubtId, remote::RemoteRegion, stamp::Stamp};
 
 pub use covalent_protocol::{
     Mode, Refusal,
@@ -227,6 +227,14 @@ pub enum Outcome {
     Data {
         /// How many.
         len_bytes: u32,
+    },
+    /// The [lookup](crate::Verbs::post_lookup) found this region.
+    Region(RemoteRegion),
+    /// The result of a [watch](crate::Verbs::post_watch): the node's reachability differs from what
+    /// the program knew.
+    Path {
+        /// Whether a path leads to the node now.
+        up: bool,
     },
     /// The verb was executed and changed nothing, because a word did not hold the expected value.
     Mismatch {

@@ -14,6 +14,7 @@
 //                           and in one order.
 //   covalent_group          Multicasts that all members of a group deliver in the same order, and
 //                           views, which list the members.
+//   covalent_notice         Words about the program in the node's status.
 //
 // Status. Every function except covalent_last_error, covalent_last_in_doubt, covalent_status_name
 // and covalent_stamp_order returns a covalent_status as an int: 0 (or COVALENT_MISMATCH) on
@@ -60,6 +61,9 @@
 // Size of a buffer for the longest name of a node, port, region, receive queue or group with its
 // terminating NUL, in bytes.
 #define COVALENT_NAME_ROOM_BYTES 36
+
+// Words of a notice.
+#define COVALENT_NOTICE_WORDS 50
 
 // Every frame that no other match takes.
 #define COVALENT_MATCH_ANY 0
@@ -331,6 +335,10 @@ enum covalent_outcome
     // The other node's reply is none that the verb can have: that node is faulty, or lies. The
     // verb was executed at most once.
     COVALENT_OUTCOME_BAD_REPLY = 12,
+    // The lookup found a region: see covalent_completion_region.
+    COVALENT_OUTCOME_REGION = 13,
+    // The result of a watch: `value` is 1 if a path leads to the node now, 0 if none does.
+    COVALENT_OUTCOME_PATH = 14,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -620,6 +628,15 @@ typedef struct covalent_port {
     char name[COVALENT_NAME_ROOM_BYTES];
 } covalent_port;
 
+// A place in the memory shared with the daemon where a program publishes words about itself. The
+// node's status lists notices in the layout of group members, as `covalent groups` shows them, and
+// skips others. A device has 7, those of its groups included. A device with a notice does not
+// reconnect. Use it only on its device's thread. A zero handle is invalid.
+typedef struct covalent_notice {
+    // Opaque.
+    uint64_t handle;
+} covalent_notice;
+
 // A connection to a node's daemon, for programs that watch or control the node. It opens no pipes
 // and no regions. Use it only on the thread that connected. A zero handle is invalid.
 typedef struct covalent_client {
@@ -811,14 +828,37 @@ typedef struct covalent_stamp {
     uint64_t lamport;
 } covalent_stamp;
 
-// A queue of verbs. Post verbs with a number of your own (`user_data`), and take completions that
-// carry it. Or use the blocking calls. Use it only on its device's thread. Words are in the
-// machine's byte order. Read and written as bytes, they are little-endian. A zero handle is
-// invalid.
-typedef struct covalent_verb_queue {
+// The in-doubt id of a verb. It may be stored. It is valid while the node's daemon runs, for
+// programs of the same user.
+typedef struct covalent_in_doubt_id {
     // Opaque.
-    uint64_t handle;
-} covalent_verb_queue;
+    uint8_t bytes[COVALENT_IN_DOUBT_ID_BYTES];
+} covalent_in_doubt_id;
+
+// One completion.
+typedef struct covalent_completion {
+    // The value that was passed to covalent_verb_queue_post.
+    uint64_t user_data;
+    // The verb's id.
+    uint64_t id;
+    // The outcome.
+    covalent_outcome outcome;
+    // Why it was refused, if it was.
+    covalent_refusal refusal;
+    // Value of a word.
+    uint64_t value;
+    // Which word of a multi-commit mismatched, from 0.
+    uint32_t index;
+    // How many bytes were read.
+    uint32_t data_length_bytes;
+    // The bytes that were read, null if none were. They are valid until the queue's next call that
+    // takes completions or waits for a verb.
+    const uint8_t *data;
+    // The in-doubt id, for querying the verb. Zeros for other verbs.
+    struct covalent_in_doubt_id in_doubt;
+    // Its place among the completions of all nodes.
+    struct covalent_stamp stamp;
+} covalent_completion;
 
 // A region of some node, as verbs name it. It is plain data that may be copied, stored and used on
 // any thread. Numbers are in the machine's byte order. covalent_verb_queue_open_region fills it,
@@ -834,6 +874,15 @@ typedef struct covalent_remote_region {
     // Rights that it granted when it was opened, a sum of COVALENT_RIGHT_….
     uint32_t rights;
 } covalent_remote_region;
+
+// A queue of verbs. Post verbs with a number of your own (`user_data`), and take completions that
+// carry it. Or use the blocking calls. Use it only on its device's thread. Words are in the
+// machine's byte order. Read and written as bytes, they are little-endian. A zero handle is
+// invalid.
+typedef struct covalent_verb_queue {
+    // Opaque.
+    uint64_t handle;
+} covalent_verb_queue;
 
 // One word of a multi-commit.
 typedef struct covalent_commit_word {
@@ -887,38 +936,6 @@ typedef struct covalent_post {
     // COVALENT_ONE_PHASE or COVALENT_TWO_PHASE.
     uint32_t mode;
 } covalent_post;
-
-// The in-doubt id of a verb. It may be stored. It is valid while the node's daemon runs, for
-// programs of the same user.
-typedef struct covalent_in_doubt_id {
-    // Opaque.
-    uint8_t bytes[COVALENT_IN_DOUBT_ID_BYTES];
-} covalent_in_doubt_id;
-
-// One completion.
-typedef struct covalent_completion {
-    // The value that was passed to covalent_verb_queue_post.
-    uint64_t user_data;
-    // The verb's id.
-    uint64_t id;
-    // The outcome.
-    covalent_outcome outcome;
-    // Why it was refused, if it was.
-    covalent_refusal refusal;
-    // Value of a word.
-    uint64_t value;
-    // Which word of a multi-commit mismatched, from 0.
-    uint32_t index;
-    // How many bytes were read.
-    uint32_t data_length_bytes;
-    // The bytes that were read, null if none were. They are valid until the queue's next call that
-    // takes completions or waits for a verb.
-    const uint8_t *data;
-    // The in-doubt id, for querying the verb. Zeros for other verbs.
-    struct covalent_in_doubt_id in_doubt;
-    // Its place among the completions of all nodes.
-    struct covalent_stamp stamp;
-} covalent_completion;
 
 // A queue of messages that verbs of any node send to this application (covalent_send,
 // COVALENT_SEND). Each message arrives exactly once and whole, when its verb is executed at this
@@ -1101,6 +1118,10 @@ int covalent_device_attach(const char *socket_path, const char *program, uint32_
 // the thread exits.
 int covalent_device_close(struct covalent_device device);
 
+// Returns COVALENT_FORKED in a process that was forked from the one that attached. Makes no system
+// call. For programs that keep state of their own beside a device.
+int covalent_device_check_process(struct covalent_device device);
+
 // Checks whether the daemon is running. Returns COVALENT_DAEMON_GONE if not. Does not wait.
 int covalent_device_check_connection(struct covalent_device device);
 
@@ -1219,6 +1240,23 @@ int covalent_device_port(struct covalent_device device, uint32_t index, struct c
 // # Safety
 // `pipe_number` is valid for writes.
 int covalent_device_next_rx_pipe(struct covalent_device device, int64_t timeout_ns, uint32_t *pipe_number);
+
+// Opens a notice, which is empty at first. Does not wait. Returns COVALENT_INVALID if the device
+// has as many notices as it can have.
+//
+// # Safety
+// `notice` is valid for writes.
+int covalent_notice_open(struct covalent_device device, struct covalent_notice *notice);
+
+// Replaces the notice by `count` words in the machine's byte order, at most COVALENT_NOTICE_WORDS.
+// The rest is zeros. A reader gets the words of one call, or none. Makes no system call.
+//
+// # Safety
+// `words` points to `count` words.
+int covalent_notice_publish(struct covalent_notice notice, const uint64_t *words, size_t count);
+
+// Clears a notice and frees its place.
+int covalent_notice_close(struct covalent_notice notice);
 
 // Connects to the daemon that listens at `socket_path`. `program` is a name of this program for
 // operators, at most 64 bytes. A negative `timeout_ns` waits forever. Returns COVALENT_DEADLINE if
@@ -1744,6 +1782,14 @@ int covalent_region_write(struct covalent_region region,
 // COVALENT_ORDER_SAME: the stamps cannot show that they were concurrent.
 covalent_order covalent_stamp_order(struct covalent_stamp first, struct covalent_stamp second);
 
+// Returns the region that a lookup found (COVALENT_OUTCOME_REGION). Returns COVALENT_INVALID for
+// another completion. The completion's `value`, `index` and `data_length_bytes` hold it.
+//
+// # Safety
+// `completion` points to a covalent_completion that this library filled. `region` is valid for
+// writes.
+int covalent_completion_region(const struct covalent_completion *completion, struct covalent_remote_region *region);
+
 // Opens a verb queue with room for `depth` verbs in flight, 1 to 16384. A device may have several.
 // Each has completions of its own, and verbs that wait for an unreachable node do not hold up
 // those of another queue. The queues of a device together have at most 512 verbs in flight at
@@ -1771,6 +1817,13 @@ int covalent_verb_queue_outstanding(struct covalent_verb_queue queue, size_t *ou
 // `depth` is valid for writes.
 int covalent_verb_queue_depth(struct covalent_verb_queue queue, size_t *depth);
 
+// Returns in `has_room` whether a verb of any length can be posted now, 1 or 0. If not, take
+// completions first, or let the lane take verbs.
+//
+// # Safety
+// `has_room` is valid for writes.
+int covalent_verb_queue_has_room(struct covalent_verb_queue queue, int *has_room);
+
 // Returns the stamp of the completion that was returned last. After a blocking call this is the
 // stamp of its verb.
 //
@@ -1790,6 +1843,35 @@ int covalent_verb_queue_open_region(struct covalent_verb_queue queue,
                                     const char *name,
                                     int64_t timeout_ns,
                                     struct covalent_remote_region *region);
+
+// Posts the lookup of a region or receive queue by its name on the node `node_guid`, or on the
+// device's lane if that is 0. `id` receives its id and may be null. Completes with
+// COVALENT_OUTCOME_REGION, or refused with COVALENT_REFUSAL_UNKNOWN_REGION if there is none. A
+// lookup changes nothing: it may be repeated after any other outcome. Does not wait: returns
+// COVALENT_FULL as for posting.
+//
+// # Safety
+// `name` is a NUL-terminated string. `id` is null or valid for writes.
+int covalent_verb_queue_post_lookup(struct covalent_verb_queue queue,
+                                    uint64_t node_guid,
+                                    const char *name,
+                                    uint64_t user_data,
+                                    uint64_t *id);
+
+// Posts a watch of the path to the node `node_guid`, which the program knows as reachable
+// (`known_up` is 1) or not (0). `id` receives its id and may be null. Completes with
+// COVALENT_OUTCOME_PATH once the node's reachability differs from that, at once if it does
+// already, or never. Until then it counts as a verb in flight. A session has 64 watches, a lane
+// 256: it refuses others with COVALENT_REFUSAL_NO_RESOURCES. Does not wait: returns COVALENT_FULL
+// as for posting.
+//
+// # Safety
+// `id` is null or valid for writes.
+int covalent_verb_queue_post_watch(struct covalent_verb_queue queue,
+                                   uint64_t node_guid,
+                                   int known_up,
+                                   uint64_t user_data,
+                                   uint64_t *id);
 
 // Posts a verb and returns its id in `id`, which may be null. `mode` is COVALENT_ONE_PHASE or
 // COVALENT_TWO_PHASE. The completions carry `user_data`. The call copies the data that the verb
@@ -1893,6 +1975,11 @@ int covalent_receive_queue_open(struct covalent_device device,
 // Closes this application's end of a queue. While the queue is registered, messages still arrive
 // until it is full.
 int covalent_receive_queue_close(struct covalent_receive_queue queue);
+
+// Withdraws a queue and closes it: verbs on it are refused as COVALENT_REFUSAL_UNKNOWN_REGION from
+// now on, its name is free, and messages that were not received are lost. Waits for the daemon's
+// reply. The handle is closed even if the call fails.
+int covalent_receive_queue_withdraw(struct covalent_receive_queue queue);
 
 // Returns the key that verbs present.
 //

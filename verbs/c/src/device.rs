@@ -133,6 +133,13 @@ pub extern "C" fn covalent_device_close(device: covalent_device) -> c_int {
     })
 }
 
+/// Returns COVALENT_FORKED in a process that was forked from the one that attached. Makes no system
+/// call. For programs that keep state of their own beside a device.
+#[unsafe(no_mangle)]
+pub extern "C" fn covalent_device_check_process(device: covalent_device) -> c_int {
+    call(|| Ok(self::device(device)?.check_process()?))
+}
+
 /// Checks whether the daemon is running. Returns COVALENT_DAEMON_GONE if not. Does not wait.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_device_check_connection(device: covalent_device) -> c_int {

@@ -32,6 +32,7 @@ pub(crate) enum Kind {
     Verbs = 6,
     ReceiveQueue = 8,
     Group = 9,
+    Notice = 10,
 }
 
 impl Kind {
@@ -45,6 +46,7 @@ impl Kind {
             Self::Verbs => "verb queue",
             Self::ReceiveQueue => "receive queue",
             Self::Group => "group",
+            Self::Notice => "notice",
         }
     }
 }

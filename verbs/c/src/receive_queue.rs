@@ -124,6 +124,18 @@ pub extern "C" fn covalent_receive_queue_close(queue: covalent_receive_queue) ->
     })
 }
 
+/// Withdraws a queue and closes it: verbs on it are refused as COVALENT_REFUSAL_UNKNOWN_REGION from
+/// now on, its name is free, and messages that were not received are lost. Waits for the daemon's
+/// reply. The handle is closed even if the call fails.
+#[unsafe(no_mangle)]
+pub extern "C" fn covalent_receive_queue_withdraw(queue: covalent_receive_queue) -> c_int {
+    call(|| {
+        let closed = QUEUES.with_borrow_mut(|queues| queues.remove(queue.handle))?;
+        closed.try_map(ReceiveQueue::withdraw)?;
+        Ok(())
+    })
+}
+
 /// Returns the key that verbs present.
 ///
 /// # Safety

@@ -1,6 +1,6 @@
 //! Verbs and their completions as C has them.
 
-use std::{cmp::Ordering, mem::offset_of};
+use std::{cmp::Ordering, ffi::c_int, mem::offset_of};
 
 use covalent::{
     CommitWord, Comparison, Completion, Condition, Guid, InDoubtId, Mode, Order, Outcome, Refusal,
@@ -8,9 +8,11 @@ use covalent::{
 };
 
 use crate::{
-    argument::values,
+    argument::{Out, value, values},
     growing::{growing, growing_value},
-    status::{Result, invalid},
+    region::rights_bits,
+    remote_region::covalent_remote_region,
+    status::{Result, call, invalid},
 };
 
 /// Most bytes of one read or write.
@@ -174,6 +176,10 @@ pub enum covalent_outcome {
     /// The other node's reply is none that the verb can have: that node is faulty, or lies. The
     /// verb was executed at most once.
     COVALENT_OUTCOME_BAD_REPLY = 12,
+    /// The lookup found a region: see covalent_completion_region.
+    COVALENT_OUTCOME_REGION = 13,
+    /// The result of a watch: `value` is 1 if a path leads to the node now, 0 if none does.
+    COVALENT_OUTCOME_PATH = 14,
 }
 
 /// Why a verb was not executed.
@@ -346,6 +352,16 @@ impl covalent_completion {
                 }
                 COVALENT_OUTCOME_DATA
             }
+            Outcome::Region(region) => {
+                converted.value = region.size_bytes();
+                converted.index = region.rkey();
+                converted.data_length_bytes = rights_bits(region.rights());
+                COVALENT_OUTCOME_REGION
+            }
+            Outcome::Path { up } => {
+                converted.value = u64::from(*up);
+                COVALENT_OUTCOME_PATH
+            }
             Outcome::Mismatch { index, found } => {
                 converted.index = u32::from(*index);
                 converted.value = *found;
@@ -371,6 +387,41 @@ impl covalent_completion {
         };
         converted
     }
+}
+
+/// Returns the region that a lookup found (COVALENT_OUTCOME_REGION). Returns COVALENT_INVALID for
+/// another completion. The completion's `value`, `index` and `data_length_bytes` hold it.
+///
+/// # Safety
+/// `completion` points to a covalent_completion that this library filled. `region` is valid for
+/// writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_completion_region(
+    completion: *const covalent_completion,
+    region: *mut covalent_remote_region,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word, for both.
+        let (completion, mut out) = unsafe {
+            (
+                value(completion, "completion")?,
+                Out::new(region, "region")?,
+            )
+        };
+        if completion.outcome != covalent_outcome::COVALENT_OUTCOME_REGION {
+            return Err(invalid(format!(
+                "completion.outcome {}: expected COVALENT_OUTCOME_REGION",
+                completion.outcome as u32
+            )));
+        }
+        out.set(covalent_remote_region {
+            node_guid: completion.stamp.executor,
+            size_bytes: completion.value,
+            rkey: completion.index,
+            rights: completion.data_length_bytes,
+        });
+        Ok(())
+    })
 }
 
 const fn refusal_of(refusal: Refusal) -> covalent_refusal {

@@ -5,15 +5,15 @@ use std::{
     ffi::{c_char, c_int},
 };
 
-use covalent::{Batch, Completion, InDoubtId, Outcome, Target, VerbId, Verbs};
+use covalent::{Batch, Completion, Guid, InDoubtId, Outcome, Target, VerbId, Verbs};
 
 use crate::{
-    argument::{Out, Outs, optional_text, text, value, values},
+    argument::{Out, Outs, flag, optional_text, text, value, values},
     device::{covalent_device, device},
     handle::{Kind, Table, this_thread},
     held::Held,
     remote_region::{covalent_remote_region, remote},
-    status::{Result, call, call_with_status, covalent_status},
+    status::{Result, call, call_with_status, covalent_status, invalid},
     timeout::{timeout, waiting},
     verb::{covalent_completion, covalent_in_doubt_id, covalent_stamp, covalent_verb, mode, verb},
 };
@@ -124,6 +124,24 @@ pub unsafe extern "C" fn covalent_verb_queue_depth(
     })
 }
 
+/// Returns in `has_room` whether a verb of any length can be posted now, 1 or 0. If not, take
+/// completions first, or let the lane take verbs.
+///
+/// # Safety
+/// `has_room` is valid for writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_verb_queue_has_room(
+    queue: covalent_verb_queue,
+    has_room: *mut c_int,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let mut out = unsafe { Out::new(has_room, "has_room")? };
+        out.set(with(queue, |verbs| Ok(c_int::from(verbs.has_room())))?);
+        Ok(())
+    })
+}
+
 /// Returns the stamp of the completion that was returned last. After a blocking call this is the
 /// stamp of its verb.
 ///
@@ -171,6 +189,66 @@ pub unsafe extern "C" fn covalent_verb_queue_open_region(
             Ok(verbs.open_region(target, name, waiting(timeout_ns))?)
         })?;
         out.set(region.into());
+        Ok(())
+    })
+}
+
+/// Posts the lookup of a region or receive queue by its name on the node `node_guid`, or on the
+/// device's lane if that is 0. `id` receives its id and may be null. Completes with
+/// COVALENT_OUTCOME_REGION, or refused with COVALENT_REFUSAL_UNKNOWN_REGION if there is none. A
+/// lookup changes nothing: it may be repeated after any other outcome. Does not wait: returns
+/// COVALENT_FULL as for posting.
+///
+/// # Safety
+/// `name` is a NUL-terminated string. `id` is null or valid for writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_verb_queue_post_lookup(
+    queue: covalent_verb_queue,
+    node_guid: u64,
+    name: *const c_char,
+    user_data: u64,
+    id: *mut u64,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word, for both.
+        let (name, out) = unsafe { (text(name, "name")?, Out::optional(id, "id")?) };
+        let node = Guid::new(node_guid);
+        let posted = with(queue, |verbs| Ok(verbs.post_lookup(node, name, user_data)?))?;
+        if let Some(mut out) = out {
+            out.set(posted.number());
+        }
+        Ok(())
+    })
+}
+
+/// Posts a watch of the path to the node `node_guid`, which the program knows as reachable
+/// (`known_up` is 1) or not (0). `id` receives its id and may be null. Completes with
+/// COVALENT_OUTCOME_PATH once the node's reachability differs from that, at once if it does
+/// already, or never. Until then it counts as a verb in flight. A session has 64 watches, a lane
+/// 256: it refuses others with COVALENT_REFUSAL_NO_RESOURCES. Does not wait: returns COVALENT_FULL
+/// as for posting.
+///
+/// # Safety
+/// `id` is null or valid for writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_verb_queue_post_watch(
+    queue: covalent_verb_queue,
+    node_guid: u64,
+    known_up: c_int,
+    user_data: u64,
+    id: *mut u64,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word.
+        let out = unsafe { Out::optional(id, "id")? };
+        let node = Guid::new(node_guid).ok_or_else(|| invalid("node_guid is 0"))?;
+        let known_up = flag(known_up, "known_up")?;
+        let posted = with(queue, |verbs| {
+            Ok(verbs.post_watch(node, known_up, user_data)?)
+        })?;
+        if let Some(mut out) = out {
+            out.set(posted.number());
+        }
         Ok(())
     })
 }

@@ -103,8 +103,8 @@ pub struct Device {
     client: RefCell<Client>,
     session: RefCell<Session>,
     readiness: Readiness,
-    /// Whether calls that find nothing request their wake-up: see [`Device::arm`].
-    armed: Cell<bool>,
+    /// Which caller needs a wake-up from calls that find nothing.
+    armed: Cell<Armed>,
     /// Whether tasks wait on the descriptor, each of which must look after every [`Device::arm`].
     has_tasks: Cell<bool>,
     owner: OwnerProcess,
@@ -122,8 +122,8 @@ pub struct Device {
     spin: Cell<Duration>,
     next_connection_check: Cell<Instant>,
     doorbells: Cell<u64>,
-    /// Which notices of the session a group has.
-    groups: RefCell<[bool; NOTICES]>,
+    /// Which places for notices are taken.
+    notices: RefCell<[bool; NOTICES]>,
 }
 
 impl Device {
@@ -164,7 +164,7 @@ impl Device {
         let readiness = Readiness::new(session.woken(), client.fd())?;
         Ok(Self {
             readiness,
-            armed: Cell::new(false),
+            armed: Cell::new(Armed::No),
             has_tasks: Cell::new(false),
             node: client.node().clone(),
             owner: client.owner(),
@@ -181,7 +181,7 @@ impl Device {
             spin: Cell::new(SPIN),
             next_connection_check: Cell::new(Instant::now()),
             doorbells: Cell::new(0),
-            groups: RefCell::default(),
+            notices: RefCell::default(),
         })
     }
 
@@ -233,8 +233,28 @@ impl Device {
         self.retried(Client::status)
     }
 
-    /// As [`Device::status`]; the earlier of `deadline` and the time limit of requests holds.
-    pub(crate) fn status_until(&self, deadline: Option<Instant>) -> Result<NodeStatus> {
+    /// As [`Device::status`], within `timeout`. The time limit of requests holds too, if it is
+    /// earlier.
+    ///
+    /// # Errors
+    /// As [`Device::status`].
+    ///
+    /// # Examples
+    /// ```no_run
+    /// use std::time::Duration;
+    ///
+    /// use covalent::{Device, Error};
+    ///
+    /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
+    /// match device.status_timeout(Duration::from_millis(100)) {
+    ///     Ok(status) => println!("{} links", status.links.len()),
+    ///     Err(Error::Deadline { .. }) => println!("the daemon is busy: ask later"),
+    ///     Err(error) => return Err(error),
+    /// }
+    /// # Ok::<(), covalent::Error>(())
+    /// ```
+    pub fn status_timeout(&self, timeout: impl Into<Timeout>) -> Result<NodeStatus> {
+        let deadline = deadline(timeout);
         self.retried(|client| {
             let limit = client.request_deadline();
             client.status_until(deadline.map_or(limit, |deadline| deadline.min(limit)))
@@ -272,10 +292,20 @@ impl Device {
         self.owner.is_here()
     }
 
+    /// Checks that this is the process that attached. Makes no system call. For programs that keep
+    /// state of their own beside a device, and must not change it in a forked process.
+    ///
     /// # Errors
     /// [`Error::Forked`] in a process that was forked from the one that attached.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// let device = covalent::Device::attach("/run/covalent/covalentd.sock", "example")?;
+    /// device.check_process()?;
+    /// # Ok::<(), covalent::Error>(())
+    /// ```
     #[inline]
-    pub(crate) fn check_own(&self) -> Result<()> {
+    pub fn check_process(&self) -> Result<()> {
         if self.is_own() {
             Ok(())
         } else {
@@ -338,7 +368,7 @@ impl Device {
     }
 
     pub(crate) fn arm_again(&self) -> Result<()> {
-        self.check_own()?;
+        self.check_process()?;
         self.try_arm().or_else(|error| {
             self.survive(error)?;
             self.try_arm()
@@ -357,13 +387,13 @@ impl Device {
 
     fn try_arm(&self) -> Result<()> {
         // If this fails, no call may rely on a wake-up.
-        self.armed.set(false);
+        self.armed.set(Armed::No);
         // Take the last wake-up first: from here on, each new one stays until the next call.
         let drained = self.session.borrow().drain();
         drained.map_err(|error| self.wake_failed("take a wake-up", error))?;
         self.readiness.rest(self.client.borrow().fd())?;
         self.pay_doorbells()?;
-        self.armed.set(true);
+        self.armed.set(Armed::Loop);
         for _ in 0..ANNOUNCEMENTS_MAX {
             if self.session.borrow_mut().prepare_sleep()? {
                 return Ok(());
@@ -376,12 +406,73 @@ impl Device {
     /// Whether a call that finds nothing must request its wake-up.
     #[inline]
     pub(crate) const fn is_armed(&self) -> bool {
-        self.armed.get()
+        !matches!(self.armed.get(), Armed::No)
     }
 
-    /// Makes the descriptor readable until the next [`Device::arm`].
+    /// There is news that no wake-up announces. Makes the descriptor readable until the next
+    /// [`Device::arm`], or has a call that waits look again.
     pub(crate) fn call(&self) -> Result<()> {
-        self.readiness.call(self.client.borrow().fd())
+        match self.armed.get() {
+            Armed::Wait | Armed::WaitAgain => {
+                self.armed.set(Armed::WaitAgain);
+                Ok(())
+            }
+            Armed::No | Armed::Loop => self.readiness.call(self.client.borrow().fd()),
+        }
+    }
+
+    /// Waits until `look` finds something, and returns that. `look` is called at once, and again
+    /// whenever something arrived for the device. It calls what does not wait (`try_x`), and must
+    /// ask each object until it has nothing more. Before the thread sleeps, the call announces the
+    /// sleep and looks once more, and calls that find nothing then request their wake-up. So
+    /// nothing that arrives is missed. Use it to wait for one of several objects, or for a
+    /// condition that depends on what arrives.
+    ///
+    /// An event loop with descriptors of its own uses [`Device::arm`] instead. With a
+    /// [`Group`](crate::Group), `timeout` is at the latest
+    /// [`Group::poll_at`](crate::Group::poll_at).
+    ///
+    /// # Errors
+    /// [`Error::Deadline`] after `timeout`, and the errors of `look`. After [`Error::DaemonGone`]
+    /// it looks again if the device [reconnected](Device::set_reconnect).
+    ///
+    /// # Examples
+    /// ```no_run
+    /// use std::time::Duration;
+    ///
+    /// use covalent::{Completion, Device};
+    ///
+    /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
+    /// let mut orders = device.receive_queue("orders", 1 << 20)?;
+    /// let mut verbs = device.verbs()?;
+    /// let mut completions = [Completion::default(); 16];
+    /// // An order or a completion, whichever comes first.
+    /// let (order, taken) = device.until(Duration::from_secs(1), || {
+    ///     let order = orders.try_recv()?.map(|order| order.data.to_vec());
+    ///     let taken = verbs.try_poll(&mut completions)?;
+    ///     Ok((order.is_some() || taken > 0).then_some((order, taken)))
+    /// })?;
+    /// # let _ = (order, taken);
+    /// # Ok::<(), covalent::Error>(())
+    /// ```
+    pub fn until<T>(
+        &self,
+        timeout: impl Into<Timeout>,
+        mut look: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        let what = "what the program waits for arrived";
+        let deadline = deadline(timeout);
+        let mut found = None;
+        while let Err(error) = self.wait(what, deadline, || {
+            if self.is_armed() {
+                self.pay_doorbells()?;
+            }
+            found = look()?;
+            Ok(found.is_some())
+        }) {
+            self.survive(error)?;
+        }
+        found.ok_or(Error::Deadline { what })
     }
 
     /// Returns the next pipe of this device in which packets have arrived, in the order of
@@ -417,7 +508,7 @@ impl Device {
 
     fn next_rx_pipe_until(&self, deadline: Option<Instant>) -> Result<PipeId> {
         let mut ready = None;
-        while let Err(error) = self.wait("a packet arrived", deadline, |_| {
+        while let Err(error) = self.wait("a packet arrived", deadline, || {
             ready = self.take_ready()?;
             if ready.is_none() {
                 self.pay_doorbells()?;
@@ -510,17 +601,16 @@ impl Device {
         })
     }
 
-    /// Withdraws a region: verbs on it are refused from now on, and its name is free. Called when
-    /// its object is dropped, so errors cannot be reported.
-    pub(crate) fn withdraw(&self, rkey: u32) {
-        if !self.is_own() {
-            return;
-        }
+    /// Withdraws a region: verbs on it are refused from now on, and its name is free.
+    pub(crate) fn withdraw(&self, rkey: u32) -> Result<()> {
+        self.check_process()?;
         self.holdings.borrow_mut().withdrawn(rkey);
         let mut client = self.client.borrow_mut();
-        if !client.is_gone() {
-            let _ = client.done(&Request::WithdrawRegion { rkey }, "withdraw a region");
+        if client.is_gone() {
+            // It went with the daemon.
+            return Ok(());
         }
+        client.done(&Request::WithdrawRegion { rkey }, "withdraw a region")
     }
 
     /// Deletes a durable region of this user with its contents, and frees its name and its space in
@@ -536,29 +626,27 @@ impl Device {
         Ok(())
     }
 
-    /// Registers one more group. Returns its place, or `None` if the device has as many as a
-    /// session has notices.
-    pub(crate) fn enroll_group(&self) -> Option<usize> {
-        let mut groups = self.groups.borrow_mut();
-        let place = groups.iter().position(|is_taken| !is_taken)?;
-        groups[place] = true;
+    /// Takes a place for a notice; `None` if all are taken.
+    pub(crate) fn take_notice(&self) -> Option<usize> {
+        let mut notices = self.notices.borrow_mut();
+        let place = notices.iter().position(|is_taken| !is_taken)?;
+        notices[place] = true;
         Some(place)
     }
 
-    pub(crate) fn dismiss_group(&self, place: usize) {
-        self.publish_group_notice(place, &[0; NOTICE_WORDS]);
-        self.groups.borrow_mut()[place] = false;
+    pub(crate) fn free_notice(&self, place: usize) {
+        self.notices.borrow_mut()[place] = false;
     }
 
-    fn has_groups(&self) -> bool {
-        self.groups.borrow().contains(&true)
+    fn has_notices(&self) -> bool {
+        self.notices.borrow().contains(&true)
     }
 
-    /// Replaces the group's notice, which the daemon reads when it looks. No system call.
-    pub(crate) fn publish_group_notice(&self, place: usize, notice: &[u64; NOTICE_WORDS]) {
-        if self.is_own() {
-            self.session.borrow_mut().set_notice(place, notice);
-        }
+    /// Replaces a notice, which the daemon reads when it looks. No system call.
+    pub(crate) fn set_notice(&self, place: usize, words: &[u64; NOTICE_WORDS]) -> Result<()> {
+        self.check_process()?;
+        self.session.borrow_mut().set_notice(place, words);
+        Ok(())
     }
 
     // Requests that pipes and queues are made of.
@@ -702,6 +790,10 @@ impl Device {
         self.client.borrow_mut().set_request_timeout(timeout);
         *self.session.borrow_mut() = session;
         self.number.set(number);
+        if self.armed.get() == Armed::Wait {
+            // Its sleep was announced to the daemon before.
+            self.armed.set(Armed::WaitAgain);
+        }
         Ok(())
     }
 
@@ -719,7 +811,7 @@ impl Device {
 
     /// Rings a pipe's doorbell, so that the lane looks at the pipe.
     pub(crate) fn ring(&self, pipe: u32) -> Result<()> {
-        self.check_own()?;
+        self.check_process()?;
         self.doorbells.set(self.doorbells.get() + 1);
         let sleeps = self.session.borrow_mut().ring(pipe)?;
         self.wake_lane(sleeps)
@@ -759,7 +851,7 @@ impl Device {
     }
 
     fn take_ready(&self) -> Result<Option<PipeId>> {
-        self.check_own()?;
+        self.check_process()?;
         self.session.borrow_mut().next_ready()
     }
 
@@ -782,22 +874,46 @@ impl Device {
     }
 
     /// Waits until `attempt` returns `true`: spins, then sleeps between attempts until a
-    /// notification from the daemon. `what` completes "the deadline passed before …".
+    /// notification from the daemon. An attempt before a sleep finds the device
+    /// [armed](Device::is_armed) and must request its wake-up. `what` completes "the deadline
+    /// passed before …".
     pub(crate) fn wait(
         &self,
         what: &'static str,
         deadline: Option<Instant>,
-        mut attempt: impl FnMut(Stage) -> Result<bool>,
+        mut attempt: impl FnMut() -> Result<bool>,
     ) -> Result<()> {
-        self.check_own()?;
-        if self.spin_until(deadline, &mut attempt)? {
-            return Ok(());
+        self.check_process()?;
+        let before = self.armed.replace(Armed::No);
+        let spun = self.spin_until(deadline, &mut attempt);
+        if !matches!(spun, Ok(false)) {
+            self.armed.set(before);
+            return spun.map(drop);
         }
+        let slept = self.sleep_until(what, deadline, &mut attempt);
+        // This took the wake-ups of the loop, or of the wait in whose look it is.
+        match before {
+            Armed::No => {}
+            Armed::Loop => self.call()?,
+            Armed::Wait | Armed::WaitAgain => self.armed.set(Armed::WaitAgain),
+        }
+        slept
+    }
+
+    fn sleep_until(
+        &self,
+        what: &'static str,
+        deadline: Option<Instant>,
+        attempt: &mut impl FnMut() -> Result<bool>,
+    ) -> Result<()> {
         loop {
             // Order: raise the flag, look once more, sleep. The daemon sees the flag if it notifies
             // after that look.
-            let may_sleep = self.session.borrow_mut().prepare_sleep()?;
-            let ended = match attempt(Stage::BeforeSleep) {
+            let announced = self.session.borrow_mut().prepare_sleep()?;
+            self.armed.set(Armed::Wait);
+            let attempted = attempt();
+            let may_sleep = self.armed.replace(Armed::No) == Armed::Wait && announced;
+            let ended = match attempted {
                 Ok(false) if deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
                     Some(Err(Error::Deadline { what }))
                 }
@@ -810,9 +926,6 @@ impl Device {
                 _ => Ok(()),
             };
             self.session.borrow_mut().cancel_sleep();
-            if self.armed.replace(false) {
-                self.call()?;
-            }
             match ended {
                 Some(ended) => return ended,
                 None => slept?,
@@ -823,13 +936,13 @@ impl Device {
     fn spin_until(
         &self,
         deadline: Option<Instant>,
-        attempt: &mut impl FnMut(Stage) -> Result<bool>,
+        attempt: &mut impl FnMut() -> Result<bool>,
     ) -> Result<bool> {
         let until = Instant::now() + self.spin.get();
         let until = deadline.map_or(until, |deadline| deadline.min(until));
         loop {
             for _ in 0..POLLS {
-                if attempt(Stage::Spinning)? {
+                if attempt()? {
                     return Ok(true);
                 }
                 hint::spin_loop();
@@ -869,13 +982,17 @@ impl AsFd for Device {
     }
 }
 
-/// Where a wait stands when it looks.
+/// Which caller needs a wake-up from calls that find nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
-    /// It will look again at once.
-    Spinning,
-    /// It is about to sleep, and must request its wake-up now.
-    BeforeSleep,
+enum Armed {
+    /// No caller.
+    No,
+    /// A loop of the application: see [`Device::arm`].
+    Loop,
+    /// A call that waits. It sleeps if its attempt finds nothing.
+    Wait,
+    /// As `Wait`, but it must look again before it sleeps.
+    WaitAgain,
 }
 
 /// A device may be moved to another thread.

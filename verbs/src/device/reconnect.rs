@@ -74,9 +74,9 @@ impl Device {
     /// tasks wait, and calls that do not wait return [`Error::DaemonGone`] until the daemon is
     /// back.
     ///
-    /// A device with a [`Group`](crate::Group) does not reconnect: a member's incarnation ends with
-    /// the daemon. A device that the daemon detached because of its writes to shared memory does
-    /// not reconnect either.
+    /// A device with a [`Notice`](crate::Notice), and so one with a [`Group`](crate::Group), does
+    /// not reconnect: a member's incarnation ends with the daemon. Nor does a device that the
+    /// daemon detached because of its writes to shared memory.
     ///
     /// # Examples
     /// ```no_run
@@ -175,7 +175,7 @@ impl Device {
             return Err(error);
         };
         let is_gone = matches!(error, Error::DaemonGone { .. }) && self.client.borrow().is_gone();
-        if !is_gone || self.has_groups() {
+        if !is_gone || self.has_notices() {
             return Err(error);
         }
         let since = Instant::now();

@@ -120,8 +120,8 @@ impl Session {
         self.woken.drain()
     }
 
-    /// Replaces a group's notice.
-    pub(super) fn set_notice(&mut self, place: usize, notice: &[u64; NOTICE_WORDS]) {
-        self.waiter.set_notice(place, notice);
+    /// Replaces a notice.
+    pub(super) fn set_notice(&mut self, place: usize, words: &[u64; NOTICE_WORDS]) {
+        self.waiter.set_notice(place, words);
     }
 }

@@ -15,18 +15,14 @@ use covalent_protocol::{
 };
 
 use super::{
-    GROUPS_MAX, Group, GroupOptions,
+    COMPLETIONS, Group, GroupOptions,
     discovery::Lookups,
     errands::Errands,
     event::Reported,
     paths::WatchedPaths,
     queue::{MemberQueue, group_name, queue_name},
 };
-use crate::{
-    device::Device,
-    error::{Error, Result},
-    queue::Verbs,
-};
+use crate::{Completion, Device, Error, Result, Verbs};
 
 /// Where the kernel gives random bits.
 const RANDOM: &str = "/dev/urandom";
@@ -58,9 +54,10 @@ impl<'d> GroupBuilder<'d> {
         name: Name,
         options: GroupOptions,
     ) -> Result<Self> {
-        let queue = MemberQueue::open(device, &queue_name(name), options.queue_bytes())?;
-        let verbs = Verbs::of_group(device, options.verbs_max())?;
+        let queue = device.receive_queue(&queue_name(name), options.queue_bytes())?;
         let (guid, rkey) = (device.address().bits(), queue.rkey());
+        let queue = MemberQueue::new(queue);
+        let verbs = device.verbs_with_depth(options.verbs_max())?;
         let contact = Contact {
             guid,
             incarnation: new_incarnation(guid, rkey),
@@ -89,7 +86,8 @@ impl<'d> GroupBuilder<'d> {
     ///
     /// # Errors
     /// [`Error::Invalid`] if the own contact is not among them, two are on one node, there are more
-    /// than [`GroupOptions::members_max()`], or [`GROUPS_MAX`] groups of this device have started.
+    /// than [`GroupOptions::members_max()`], or this device has
+    /// [`GROUPS_MAX`](super::GROUPS_MAX) groups and notices.
     pub fn begin(self, members: &[Contact]) -> Result<Group<'d>> {
         let view = first_view(self.name, &self.options, self.contact, members)
             .map_err(|why| Error::Invalid(format!("members of group `{}`: {why}", self.name)))?;
@@ -119,21 +117,20 @@ impl<'d> GroupBuilder<'d> {
             verbs,
             contact,
         } = self;
-        let place = device.enroll_group().ok_or_else(|| {
-            Error::Invalid(format!(
-                "group `{name}`: {GROUPS_MAX} groups of this device have begun, the maximum; drop \
-                 one of them, or attach another device"
-            ))
+        let notice = device.notice().map_err(|error| match error {
+            Error::Invalid(why) => Error::Invalid(format!("group `{name}`: {why}")),
+            other => other,
         })?;
         let now = Instant::now();
         Ok(Group {
             device,
-            place,
+            notice,
             name,
             queue_name: queue_name(name),
             options,
-            queue: Some(queue),
+            queue,
             verbs,
+            completions: Box::new([Completion::default(); COMPLETIONS]),
             incarnation: contact.incarnation,
             machine: Box::new(machine),
             errands: Errands::default(),

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use covalent_protocol::{group::Contact, verb as codec};
+use covalent_protocol::group::Contact;
 
-use super::{Group, errands::Errand};
-use crate::error::{Error, Result};
+use super::Group;
+use crate::{Error, Result};
 
 /// Maximum number of lookups in flight.
 pub(super) const LOOKUPS_MAX: usize = 16;
@@ -60,7 +60,7 @@ impl Lookups {
     }
 
     /// Takes the next node to search. Its lookup then counts as in flight.
-    fn take_due(&mut self) -> Option<u64> {
+    pub(super) fn take_due(&mut self) -> Option<u64> {
         if self.in_flight.len() >= LOOKUPS_MAX {
             return None;
         }
@@ -75,27 +75,13 @@ impl Lookups {
 }
 
 impl Group<'_> {
-    /// Posts lookups while this member has no group, or its view no quorum. Returns `true` if it
-    /// posted any.
-    pub(super) fn discover(&mut self, now: Instant) -> Result<bool> {
-        if now >= self.lookups.next {
-            self.begin_discovery(now)?;
+    /// Begins a turn of lookups if one is due.
+    pub(super) fn discover(&mut self, now: Instant) -> Result<()> {
+        if now < self.lookups.next {
+            return Ok(());
         }
-        let mut begun = false;
-        while self.verbs.has_room()
-            && let Some(guid) = self.lookups.take_due()
-        {
-            let user_data = self.errands.insert(Errand::Lookup { guid });
-            let name = &self.queue_name;
-            self.verbs.put_lookup(guid, name, user_data)?;
-            begun = true;
-        }
-        Ok(begun)
-    }
-
-    fn begin_discovery(&mut self, now: Instant) -> Result<()> {
         let own = self.device.address().bits();
-        match self.device.status_until(Some(now + STATUS_TIMEOUT)) {
+        match self.device.status_timeout(now + STATUS_TIMEOUT) {
             Ok(status) => {
                 let up = status.links.iter().filter(|link| link.state == "up");
                 let neighbors = up.filter_map(|link| link.peer).map(|guid| guid.bits());
@@ -109,15 +95,14 @@ impl Group<'_> {
         Ok(())
     }
 
-    /// Handles a completed lookup: it found the region of a member, or none yet.
-    pub(super) fn on_lookup(&mut self, guid: u64, found: Option<&[u8]>) {
+    /// Handles a completed lookup: the key of a member's queue, or none yet.
+    pub(super) fn on_lookup(&mut self, guid: u64, found: Option<u32>) {
         self.lookups.end(guid);
-        let Some(data) = found else { return };
-        if let Some(info) = codec::Reply::ok(data).region() {
+        if let Some(rkey) = found {
             // The member itself sends its incarnation.
             self.machine.on_contact(Contact {
                 guid,
-                rkey: info.rkey,
+                rkey,
                 ..Contact::default()
             });
         }

@@ -3,13 +3,10 @@
 
 use std::time::Instant;
 
-use covalent_protocol::{
-    Refusal,
-    group::{End, GroupStanding, Notice},
-};
+use covalent_protocol::group::{End, GroupStanding, Notice};
 
 use super::{Group, errands::Errand};
-use crate::{ends::Ended, error::Result, verb::Outcome};
+use crate::{Completion, Guid, Mode, Outcome, Refusal, RemoteRegion, Result, Rights, Verb};
 
 /// Messages that are taken in before anything else is looked at.
 const MESSAGES_AT_A_TIME: usize = 64;
@@ -25,39 +22,31 @@ impl Group<'_> {
             self.next_tick = now + self.options.tick_interval;
             self.machine.on_tick();
         }
-        self.notice(ticks);
-        let searching = self.machine.is_discovering() && self.discover(now)?;
-        let sent = self.send_envelopes()?;
-        let watching = self.watch(now)?;
-        if sent || searching || watching {
-            self.verbs.ring()?;
-        }
+        self.publish_notice(ticks)?;
+        self.post(now)?;
         if self.is_over() {
             // Members that still count this incarnation learn from the refusal.
-            self.queue = None;
+            self.queue.withdraw();
         }
         Ok(())
     }
 
     /// Publishes this member's standing to the local node: at each tick, and when the standing or
     /// the view changes.
-    fn notice(&mut self, ticks: bool) {
+    fn publish_notice(&mut self, ticks: bool) -> Result<()> {
         let view = self.machine.view().map_or(0, |view| view.number);
         let now = Some((self.machine.standing(), view));
         if ticks || self.noticed != now {
             self.noticed = now;
             let notice = Notice::of(&self.machine, self.name, self.incarnation);
-            self.device
-                .publish_group_notice(self.place, &notice.to_words());
+            self.notice.publish(&notice.to_words())?;
         }
+        Ok(())
     }
 
     fn receive(&mut self) -> Result<()> {
         for _ in 0..MESSAGES_AT_A_TIME {
-            let Some(queue) = &mut self.queue else {
-                return self.device.check_connection_if_due();
-            };
-            let Some(message) = queue.recv()? else {
+            let Some(message) = self.queue.recv()? else {
                 break;
             };
             // The state machine counted invalid envelopes. Any application may have sent them.
@@ -68,57 +57,91 @@ impl Group<'_> {
         Ok(())
     }
 
+    /// Takes all completions. The last look, which finds none, looks after the daemon and requests
+    /// the wake-up if necessary.
     fn collect(&mut self) -> Result<()> {
-        while let Some((user_data, ended)) = self.verbs.take_end()? {
-            match (self.errands.remove(user_data), ended) {
-                // The node's watch reports that no path leads to the node. Only the watch reports
-                // when one returns.
-                (Some(Errand::Envelope { ticket }), Ended::Verb(outcome)) => {
-                    self.machine.on_end(ticket, end_of(&outcome));
-                }
-                (Some(Errand::Lookup { guid }), Ended::Found(region)) => {
-                    self.on_lookup(guid, Some(&region));
-                }
-                (Some(Errand::Lookup { guid }), Ended::Verb(_)) => self.on_lookup(guid, None),
-                (Some(Errand::Watch { guid }), Ended::Path { up }) => {
-                    self.paths.reported(guid, up);
-                    self.machine.on_path(guid, up);
-                }
-                (Some(Errand::Watch { guid }), Ended::Verb(_)) => {
-                    self.paths.end(guid);
-                    self.next_watch = Instant::now() + self.options.tick_interval;
-                }
-                // The daemon sent an impossible completion, or one of a verb that was never posted:
-                // ignore it.
-                _ => {}
+        loop {
+            let taken = self.verbs.try_poll(&mut self.completions[..])?;
+            if taken == 0 {
+                return Ok(());
+            }
+            for at in 0..taken {
+                self.on_completion(self.completions[at]);
             }
         }
-        Ok(())
     }
 
-    /// Posts watches for nodes that have none in flight.
-    fn watch(&mut self, now: Instant) -> Result<bool> {
-        let mut begun = false;
+    fn on_completion(&mut self, completion: Completion) {
+        let outcome = completion.outcome;
+        // The node's watch reports that no path leads to the node. Only the watch reports when one
+        // returns.
+        if !outcome.is_final() {
+            return;
+        }
+        match (self.errands.remove(completion.user_data), outcome) {
+            (Some(Errand::Envelope { ticket }), outcome) => {
+                self.machine.on_end(ticket, end_of(&outcome));
+            }
+            (Some(Errand::Lookup { guid }), Outcome::Region(found)) => {
+                self.on_lookup(guid, Some(found.rkey()));
+            }
+            (Some(Errand::Lookup { guid }), _) => self.on_lookup(guid, None),
+            (Some(Errand::Watch { guid }), Outcome::Path { up }) => {
+                self.paths.reported(guid, up);
+                self.machine.on_path(guid, up);
+            }
+            (Some(Errand::Watch { guid }), _) => {
+                self.paths.end(guid);
+                self.next_watch = Instant::now() + self.options.tick_interval;
+            }
+            (None, _) => {}
+        }
+    }
+
+    /// Posts everything that is due, with one doorbell: lookups while this member has no group, or
+    /// its view no quorum; the state machine's pending envelopes; watches for nodes that have none
+    /// in flight.
+    fn post(&mut self, now: Instant) -> Result<()> {
+        let searches = self.machine.is_discovering();
+        if searches {
+            self.discover(now)?;
+        }
+        let mut batch = self.verbs.batch();
+        while searches
+            && batch.has_room()
+            && let Some(guid) = self.lookups.take_due()
+        {
+            let user_data = self.errands.insert(Errand::Lookup { guid });
+            batch.post_lookup(Guid::new(guid), &self.queue_name, user_data)?;
+        }
+        while batch.has_room()
+            && let Some(parcel) = self.machine.poll_send(&mut self.envelope)
+        {
+            let (to, ticket) = (parcel.to, parcel.ticket);
+            let data = &self.envelope[..parcel.len];
+            // There may be many nodes of non-members, so at most `members_max` nodes are watched
+            // unless the state machine needs the path.
+            if self.machine.needs_path(to.guid)
+                || self.paths.len() < usize::from(self.options.members_max)
+            {
+                self.paths.add(to.guid);
+            }
+            let user_data = self.errands.insert(Errand::Envelope { ticket });
+            let queue = RemoteRegion::from_key(Guid::new(to.guid), to.rkey, 0, Rights::SEND);
+            batch.post(&queue, Verb::Send { data }, Mode::OnePhase, user_data)?;
+        }
         while now >= self.next_watch
             && let Some((guid, known_up)) = self.paths.next_idle()
-            && self.verbs.has_room()
+            && batch.has_room()
         {
-            let user_data = self.errands.insert(Errand::Watch { guid });
-            self.verbs.put_watch(guid, known_up, user_data)?;
             self.paths.begin(guid);
-            begun = true;
+            let Some(node) = Guid::new(guid) else {
+                continue;
+            };
+            let user_data = self.errands.insert(Errand::Watch { guid });
+            batch.post_watch(node, known_up, user_data)?;
         }
-        Ok(begun)
-    }
-
-    /// Watches the path to a node that this member sends to. There may be many nodes of
-    /// non-members, so at most `members_max` nodes are watched unless the state machine needs the
-    /// path.
-    fn watch_node(&mut self, guid: u64) {
-        if self.machine.needs_path(guid) || self.paths.len() < usize::from(self.options.members_max)
-        {
-            self.paths.add(guid);
-        }
+        batch.ring()
     }
 
     /// Nothing comes or goes any more.
@@ -128,22 +151,6 @@ impl Group<'_> {
             GroupStanding::Left => self.reported.has_left(),
             _ => false,
         }
-    }
-
-    /// Puts the state machine's pending envelopes into the pipe.
-    fn send_envelopes(&mut self) -> Result<bool> {
-        let mut sent = false;
-        while self.verbs.has_room()
-            && let Some(parcel) = self.machine.poll_send(&mut self.envelope)
-        {
-            let (to, ticket) = (parcel.to, parcel.ticket);
-            self.watch_node(to.guid);
-            let user_data = self.errands.insert(Errand::Envelope { ticket });
-            let data = &self.envelope[..parcel.len];
-            self.verbs.put_send(to.guid, to.rkey, data, user_data)?;
-            sent = true;
-        }
-        Ok(sent)
     }
 }
 

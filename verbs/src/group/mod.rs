@@ -8,12 +8,9 @@ mod event;
 mod options;
 mod paths;
 mod queue;
-mod verbs;
 
 use std::{fmt, time::Instant};
 
-use covalent_api::guid::Guid;
-use covalent_pipe::session::{NOTICE_WORDS, NOTICES};
 use covalent_protocol::{
     Name,
     group::{
@@ -28,19 +25,24 @@ use self::{
     discovery::Lookups, errands::Errands, event::Reported, paths::WatchedPaths, queue::MemberQueue,
 };
 use crate::{
-    device::{Device, Stage},
-    error::{Error, Result},
-    queue::Verbs,
-    timeout::{Timeout, deadline},
+    Completion, Device, Error, Guid, NOTICE_WORDS, NOTICES_MAX, Notice, Result, Timeout, Verbs,
 };
 
 pub use covalent_protocol::group::Event as GroupEvent;
 #[cfg(doc)]
 use covalent_protocol::group::Stop;
 
-/// Groups of one device at a time.
+/// Groups of one device at a time: each has a [`Notice`].
 pub const GROUPS_MAX: usize = 7;
-const _: () = assert!(GROUPS_MAX == NOTICES && NOTICE_WORDS == group::NOTICE_WORDS);
+const _: () = assert!(GROUPS_MAX == NOTICES_MAX && NOTICE_WORDS == group::NOTICE_WORDS);
+
+/// The error of a wait that is over.
+const NO_EVENT: Error = Error::Deadline {
+    what: "the group had an event",
+};
+
+/// Completions that are taken at a time.
+const COMPLETIONS: usize = 32;
 
 /// One incarnation of a group member. All members deliver multicasts in one order, and receive
 /// views, which list the members.
@@ -105,14 +107,14 @@ const _: () = assert!(GROUPS_MAX == NOTICES && NOTICE_WORDS == group::NOTICE_WOR
 /// ```
 pub struct Group<'d> {
     device: &'d Device,
-    /// Its place among the device's groups.
-    place: usize,
+    /// Dropped first.
+    notice: Notice<'d>,
     name: Name,
     queue_name: String,
     options: GroupOptions,
-    /// `None` once the incarnation has ended.
-    queue: Option<MemberQueue<'d>>,
+    queue: MemberQueue<'d>,
     verbs: Verbs<'d>,
+    completions: Box<[Completion; COMPLETIONS]>,
     machine: Box<Machine>,
     incarnation: Incarnation,
     errands: Errands,
@@ -141,7 +143,7 @@ impl Group<'_> {
     ///
     /// On an error nothing is sent.
     pub fn multicast(&mut self, data: &[u8]) -> Result<u64> {
-        self.device.check_own()?;
+        self.device.check_process()?;
         self.machine
             .multicast(data)
             .map_err(|error| self.refused(error, data.len()))
@@ -152,21 +154,36 @@ impl Group<'_> {
     /// # Errors
     /// [`Error::DaemonGone`]: this member is gone, for the others too. [`Error::Unintelligible`].
     pub fn try_next(&mut self) -> Result<Option<GroupEvent<'_>>> {
-        if !self.advance()? {
-            return Ok(None);
-        }
-        Ok(self.reported.event())
+        Ok(if self.advance()? {
+            self.last_event()
+        } else {
+            None
+        })
     }
 
-    /// Does all pending work and takes the next event, for [`Group::last_event`]. If there is none,
-    /// requests the wake-up.
-    pub(crate) fn advance(&mut self) -> Result<bool> {
+    /// Returns the event that was returned last; `None` if there was none. For a wait that ends
+    /// with [`Group::try_next`], whose event borrows the group.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # use covalent::{Device, GroupOptions};
+    /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
+    /// let mut group = device.group("orders", GroupOptions::new())?;
+    /// // The group must be called at this time even without news.
+    /// let tick = group.poll_at();
+    /// device.until(tick, || Ok(group.try_next()?.map(drop)))?;
+    /// println!("{:?}", group.last_event());
+    /// # Ok::<(), covalent::Error>(())
+    /// ```
+    #[must_use]
+    pub fn last_event(&self) -> Option<GroupEvent<'_>> {
+        self.reported.event()
+    }
+
+    /// Does all pending work and takes the next event, for [`Group::last_event`].
+    fn advance(&mut self) -> Result<bool> {
         self.drive()?;
-        let is_event = self.take_event();
-        if !is_event && self.device.is_armed() {
-            self.verbs.want_wake()?;
-        }
-        Ok(is_event)
+        Ok(self.reported.take(&mut self.machine))
     }
 
     #[cfg(feature = "tokio")]
@@ -186,8 +203,8 @@ impl Group<'_> {
     /// # Errors
     /// As [`Group::try_next`], and [`Error::Deadline`] after `timeout`.
     pub fn next(&mut self, timeout: impl Into<Timeout>) -> Result<GroupEvent<'_>> {
-        self.wait(deadline(timeout), &mut || Ok(false))?;
-        self.last_event()
+        self.wait(timeout.into(), &mut || Ok(false))?;
+        self.last_event().ok_or(NO_EVENT)
     }
 
     /// Waits for the next event, or until `also` returns `true` because another awaited event
@@ -201,8 +218,8 @@ impl Group<'_> {
         timeout: impl Into<Timeout>,
         mut also: impl FnMut() -> Result<bool>,
     ) -> Result<Option<GroupEvent<'_>>> {
-        if self.wait(deadline(timeout), &mut also)? {
-            Ok(self.reported.event())
+        if self.wait(timeout.into(), &mut also)? {
+            Ok(self.last_event())
         } else {
             Ok(None)
         }
@@ -298,44 +315,22 @@ impl Group<'_> {
     }
 
     /// Waits for an event, `true`, or for `also`, `false`.
-    fn wait(
-        &mut self,
-        deadline: Option<Instant>,
-        also: &mut impl FnMut() -> Result<bool>,
-    ) -> Result<bool> {
-        let device = self.device;
+    fn wait(&mut self, timeout: Timeout, also: &mut impl FnMut() -> Result<bool>) -> Result<bool> {
+        let (device, deadline) = (self.device, timeout.deadline());
         loop {
-            let mut is_event = false;
-            let next_tick = self.next_tick;
-            let until = deadline.map_or(next_tick, |deadline| deadline.min(next_tick));
-            let waited = device.wait("the group had an event", Some(until), |stage| {
-                self.drive()?;
-                is_event = self.take_event();
-                if is_event || also()? {
-                    return Ok(true);
-                }
-                if stage == Stage::BeforeSleep {
-                    self.verbs.want_wake()?;
-                }
-                Ok(false)
+            let tick = self.next_tick;
+            let until = deadline.map_or(tick, |deadline| deadline.min(tick));
+            let waited = device.until(until, || {
+                let is_event = self.advance()?;
+                Ok((is_event || also()?).then_some(is_event))
             });
             match waited {
-                Ok(()) => return Ok(is_event),
                 Err(Error::Deadline { .. })
                     if deadline.is_none_or(|deadline| deadline > Instant::now()) => {}
-                Err(error) => return Err(error),
+                Err(Error::Deadline { .. }) => return Err(NO_EVENT),
+                waited => return waited,
             }
         }
-    }
-
-    fn take_event(&mut self) -> bool {
-        self.reported.take(&mut self.machine)
-    }
-
-    pub(crate) fn last_event(&self) -> Result<GroupEvent<'_>> {
-        self.reported.event().ok_or(Error::Deadline {
-            what: "the group had an event",
-        })
     }
 
     fn refused(&self, error: MulticastError, len: usize) -> Error {
@@ -349,12 +344,6 @@ impl Group<'_> {
                  message, 1 to {STATE_BYTES_MAX} of a piece of state"
             )),
         }
-    }
-}
-
-impl Drop for Group<'_> {
-    fn drop(&mut self) {
-        self.device.dismiss_group(self.place);
     }
 }
 

@@ -8,7 +8,7 @@ use covalent_protocol::{
 };
 
 use super::discovery::LOOKUPS_MAX;
-use crate::error::{Error, Result};
+use crate::{Error, Result};
 
 /// Bytes of a receive queue for each envelope that may wait in it, with its header.
 const ENVELOPE_BYTES: u64 = 4120;

@@ -3,39 +3,38 @@
 
 use covalent_protocol::Name;
 
-use crate::{
-    device::Device,
-    error::{Error, Result},
-    receive::{Message, ReceiveQueue},
-};
+use crate::{Error, Message, ReceiveQueue, Result};
 
 /// Prefix of the group's name in the name of its members' receive queues.
 const QUEUE_PREFIX: &str = "g.";
 
-/// The receive queue of one incarnation.
-pub(super) struct MemberQueue<'d> {
-    device: &'d Device,
-    queue: ReceiveQueue<'d>,
-}
+/// The receive queue of one incarnation; `None` once that has ended.
+pub(super) struct MemberQueue<'d>(Option<ReceiveQueue<'d>>);
 
 impl<'d> MemberQueue<'d> {
-    pub(super) fn open(device: &'d Device, name: &str, capacity_bytes: u64) -> Result<Self> {
-        let queue = device.receive_queue(name, capacity_bytes)?;
-        Ok(Self { device, queue })
-    }
-
-    pub(super) const fn rkey(&self) -> u32 {
-        self.queue.rkey()
+    pub(super) const fn new(queue: ReceiveQueue<'d>) -> Self {
+        Self(Some(queue))
     }
 
     pub(super) fn recv(&mut self) -> Result<Option<Message<'_>>> {
-        self.queue.try_recv()
+        let Some(queue) = &mut self.0 else {
+            return Ok(None);
+        };
+        queue.try_recv()
+    }
+
+    /// The incarnation has ended.
+    pub(super) fn withdraw(&mut self) {
+        if let Some(queue) = self.0.take() {
+            // This fails only if the daemon is gone, and the queue with it, or is about to be.
+            let _ = queue.withdraw();
+        }
     }
 }
 
 impl Drop for MemberQueue<'_> {
     fn drop(&mut self) {
-        self.device.withdraw(self.queue.rkey());
+        self.withdraw();
     }
 }
 

@@ -9,7 +9,6 @@ use std::{
     ptr,
     sync::Arc,
     task::{Context, Poll, Wake, Waker, ready},
-    time::Instant,
 };
 
 use ::tokio::{
@@ -103,16 +102,6 @@ pub(super) struct Place {
     pause: Option<Pin<Box<Sleep>>>,
 }
 
-/// What a look found.
-pub(super) enum Looked<T> {
-    /// The awaited.
-    Found(T),
-    /// Nothing yet.
-    Nothing,
-    /// Nothing, and it looks again at that time.
-    NothingUntil(Instant),
-}
-
 impl AsyncDevice {
     /// Attaches to the daemon that listens at `socket`, as [`Device::attach`]. Blocks for the
     /// reply.
@@ -167,39 +156,19 @@ impl AsyncDevice {
     /// # }
     /// ```
     pub async fn until<T>(&self, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
-        self.look_until(|| Ok(look()?.map_or(Looked::Nothing, Looked::Found)))
-            .await
-    }
-
-    pub(super) async fn look_until<T>(
-        &self,
-        mut look: impl FnMut() -> Result<Looked<T>>,
-    ) -> Result<T> {
         loop {
             coop::consume_budget().await;
             // From before the look: news after it end the wait.
             let woken = self.tasks.notified();
-            let time = match look() {
-                Ok(Looked::Found(found)) => return Ok(found),
-                Ok(Looked::Nothing) => None,
-                Ok(Looked::NothingUntil(time)) => Some(time),
-                Err(error) => {
-                    self.outlast(error)?.await;
-                    continue;
-                }
+            let looked = match look() {
+                Ok(Some(found)) => return Ok(found),
+                Ok(None) => self.look_again(),
+                Err(error) => Err(error),
             };
-            match self.look_again() {
-                Ok(false) => {}
-                Ok(true) => continue,
-                Err(error) => {
-                    self.outlast(error)?.await;
-                    continue;
-                }
-            }
-            match time {
-                None => woken.await,
-                // The look that follows makes no difference between the two.
-                Some(time) => drop(timeout_at(time.into(), woken).await),
+            match looked {
+                Ok(true) => {}
+                Ok(false) => woken.await,
+                Err(error) => self.outlast(error)?.await,
             }
         }
     }
@@ -395,15 +364,17 @@ impl AsyncDevice {
     /// As [`Group::try_next`]. [`Error::Invalid`] for a group of another device.
     pub async fn next<'g>(&self, group: &'g mut Group<'_>) -> Result<GroupEvent<'g>> {
         self.check_device(group.device())?;
-        self.look_until(|| {
-            Ok(if group.advance()? {
-                Looked::Found(())
-            } else {
-                Looked::NothingUntil(group.poll_at())
-            })
+        loop {
+            let tick = group.poll_at();
+            let look = || Ok(group.try_next()?.map(drop));
+            if let Ok(found) = timeout_at(tick.into(), self.until(look)).await {
+                found?;
+                break;
+            }
+        }
+        group.last_event().ok_or(Error::Deadline {
+            what: "the group had an event",
         })
-        .await?;
-        group.last_event()
     }
 
     /// The bytes of a pipe as an [`AsyncRead`](::tokio::io::AsyncRead) and

@@ -84,9 +84,9 @@ impl<'d> AsyncVerbs<'d> {
     /// the room that one of them waits for.
     pub(super) fn with<T>(&self, action: impl FnOnce(&mut Verbs<'d>) -> T) -> T {
         let mut verbs = self.verbs.borrow_mut();
-        let (pumped, taken) = (verbs.pumped, verbs.outstanding.len());
+        let (pumped, taken) = (verbs.pumped, verbs.outstanding());
         let result = action(&mut verbs);
-        let makes_room = verbs.outstanding.len() < taken && self.posting.get() > 0;
+        let makes_room = verbs.outstanding() < taken && self.posting.get() > 0;
         if makes_room || verbs.pumped != pumped {
             self.device.wake_tasks();
         }
@@ -172,11 +172,11 @@ impl<'d> AsyncVerbs<'d> {
     /// As [`Verbs::open_region`].
     pub async fn open_region(&self, target: Target<'_>, name: &str) -> Result<RemoteRegion> {
         let node = self.verbs.borrow().resolve(target, None)?;
-        let id = self.with(|verbs| verbs.post_lookup(node, name))?;
+        let id = self.with(|verbs| verbs.post_lookup(node, name, 0))?;
         let mut posted = PostedVerb::new(self, id);
         let outcome = posted.wait().await?.outcome;
         let verbs = self.verbs.borrow();
-        verbs.region_of(target, node, name, id, outcome)
+        verbs.region_of(target, name, outcome)
     }
 
     /// As [`Verbs::read`].

@@ -57,6 +57,8 @@ fn a_child_can_use_nothing_and_takes_nothing_when_it_drops_it() {
             let checks = [
                 is_forked(a.status()),
                 is_forked(a.check_connection()),
+                is_forked(a.check_process()),
+                is_forked(a.notice()),
                 is_forked(a.try_next_rx_pipe()),
                 is_forked(a.rx_pipe(1 << 16)),
                 is_forked(tx.push(&FRAME)),

@@ -8,6 +8,7 @@ mod faults;
 mod fork;
 mod groups;
 mod lanes;
+mod layers;
 mod link_frames;
 mod mesh;
 mod messages;

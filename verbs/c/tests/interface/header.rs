@@ -8,10 +8,11 @@ use crate::declared::{code, functions, name_of};
 const WRITE: &str = "COVALENT_WRITE_HEADER";
 
 /// In the header's order.
-const MODULES: [&str; 16] = [
+const MODULES: [&str; 17] = [
     "status",
     "name",
     "device",
+    "notice",
     "client",
     "frames",
     "counters",

@@ -38,10 +38,12 @@ int main(int argc, char **argv)
     must(covalent_device_attach(argv[1], "fork", 0, &device), COVALENT_OK, "attach");
     must(covalent_pipe_open(device, COVALENT_PIPE_TX, 1 << 16, "p0", &pipe), COVALENT_OK, "open");
     must(covalent_region_register(device, "forked", 4096, COVALENT_RIGHT_READ | COVALENT_RIGHT_WRITE, &region), COVALENT_OK, "register");
+    must(covalent_device_check_process(device), COVALENT_OK, "check");
     child = fork();
     if (child < 0)
         return 2;
     if (child == 0) {
+        must(covalent_device_check_process(device), COVALENT_FORKED, "check in the child");
         must(covalent_pipe_send(pipe, frame, sizeof frame, 0), COVALENT_FORKED, "send in the child");
         must(covalent_pipe_open(device, COVALENT_PIPE_TX, 1 << 16, "p0", &late), COVALENT_FORKED, "open in the child");
         must(covalent_region_load(region, 0, &word), COVALENT_FORKED, "load in the child");

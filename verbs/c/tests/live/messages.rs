@@ -167,3 +167,18 @@ fn a_full_queue_reports_that_and_a_sleeping_receiver_is_woken() {
     let null = unsafe { covalent_receive_queue_recv(own, 0, ptr::null_mut()) };
     fails(null, covalent_status::COVALENT_INVALID, "message is null");
 }
+
+#[test]
+fn a_withdrawn_queue_refuses_messages() {
+    let nodes = Nodes::start(&["p0"]);
+    let (a, b) = (attach(&nodes, "a"), attach(&nodes, "b"));
+    let own = receive_queue(b, 40);
+    let (queue, remote) = open(a);
+    ok(covalent_receive_queue_withdraw(own));
+    let refused = send(queue, &remote, b"x");
+    fails(refused, covalent_status::COVALENT_VERB_REFUSED, "region");
+    let closed = covalent_receive_queue_withdraw(own);
+    fails(closed, covalent_status::COVALENT_INVALID, "not open");
+    // Its name is free.
+    assert_eq!(recv(receive_queue(b, 40), 0).0, OK);
+}

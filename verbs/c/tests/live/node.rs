@@ -234,3 +234,30 @@ fn a_capture_has_the_frames_that_a_port_sends() {
         (60, 0, 1, 0)
     );
 }
+
+#[test]
+fn a_notice_is_in_the_status_until_it_is_closed() {
+    let nodes = Nodes::start(&["p0"]);
+    let device = attach(&nodes, "a");
+    let groups = || {
+        // SAFETY: it may be written.
+        let status = json(|out| unsafe { covalent_device_status_json(device, out) });
+        status["groups"].as_array().map_or(0, Vec::len)
+    };
+    let mut notice = covalent_notice { handle: 0 };
+    let mut words = [0; COVALENT_NOTICE_WORDS + 1];
+    words[0] = 1 | 6 << 16;
+    words[5] = u64::from_le_bytes(*b"orders\0\0");
+    // SAFETY: it may be written, and pointer and length belong to an array.
+    unsafe {
+        ok(covalent_notice_open(device, &raw mut notice));
+        let all = covalent_notice_publish(notice, words.as_ptr(), words.len());
+        fails(all, INVALID, "at most 50 words");
+        ok(covalent_notice_publish(notice, words.as_ptr(), 6));
+    }
+    assert_eq!(groups(), 1);
+    ok(covalent_notice_close(notice));
+    assert_eq!(groups(), 0);
+    fails(covalent_notice_close(notice), INVALID, "not open");
+    ok(covalent_device_check_process(device));
+}

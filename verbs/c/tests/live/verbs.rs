@@ -578,3 +578,64 @@ fn a_completion_points_to_the_bytes_that_were_read() {
         );
     }
 }
+
+#[test]
+fn lookups_and_watches_are_posted() {
+    let nodes = Nodes::start(&["p0"]);
+    let (_device, queue, remote) = open(&nodes);
+    let mut found = covalent_remote_region {
+        node_guid: 0,
+        size_bytes: 0,
+        rkey: 0,
+        rights: 0,
+    };
+    let (mut lookup, mut watch, mut has_room) = (0, 0, 7);
+    let mut ended = mem::MaybeUninit::<covalent_completion>::uninit();
+    // SAFETY: the text ends in a zero, all others may be written, and a completion is only used
+    // after it was filled.
+    unsafe {
+        let out = ended.as_mut_ptr();
+        ok(covalent_verb_queue_has_room(queue, &raw mut has_room));
+        assert_eq!(has_room, 1);
+        let node = remote.node_guid;
+        ok(covalent_verb_queue_post_lookup(
+            queue,
+            node,
+            c"bank".as_ptr(),
+            5,
+            &raw mut lookup,
+        ));
+        ok(covalent_verb_queue_wait(queue, lookup, SOON_NS, out));
+        let completion = ended.assume_init();
+        let region = covalent_outcome::COVALENT_OUTCOME_REGION;
+        assert_eq!((completion.outcome, completion.user_data), (region, 5));
+        ok(covalent_completion_region(out, &raw mut found));
+        assert_eq!(found, remote);
+        ok(covalent_verb_queue_post_watch(
+            queue,
+            node,
+            0,
+            6,
+            &raw mut watch,
+        ));
+        ok(covalent_verb_queue_wait(queue, watch, SOON_NS, out));
+        let completion = ended.assume_init();
+        let path = covalent_outcome::COVALENT_OUTCOME_PATH;
+        assert_eq!((completion.outcome, completion.value), (path, 1));
+        let none = covalent_completion_region(out, &raw mut found);
+        let invalid = covalent_status::COVALENT_INVALID;
+        fails(none, invalid, "COVALENT_OUTCOME_REGION");
+        let watch = |node, known_up| {
+            covalent_verb_queue_post_watch(queue, node, known_up, 6, ptr::null_mut())
+        };
+        fails(watch(0, 1), invalid, "node_guid is 0");
+        fails(watch(node, 2), invalid, "known_up");
+        // Sixteen that wait fill the queue.
+        for _ in 0..16 {
+            ok(watch(node, 1));
+        }
+        ok(covalent_verb_queue_has_room(queue, &raw mut has_room));
+        assert_eq!(has_room, 0);
+        fails(watch(node, 1), covalent_status::COVALENT_FULL, "16");
+    }
+}
