@@ -148,6 +148,20 @@ fn path(trees: &[TokenTree], mut base: Vec<String>, found: &mut BTreeSet<Vec<Str
     }
 }
 
+/// The names that a root exports to other crates. Reads `pub use …;`.
+fn exports(code: TokenStream) -> BTreeSet<String> {
+    let trees: Vec<_> = code.into_iter().collect();
+    let is_word = |tree: &TokenTree, word| matches!(tree, TokenTree::Ident(it) if it == word);
+    let mut found = BTreeSet::new();
+    for (at, two) in trees.windows(2).enumerate() {
+        if is_word(&two[0], "pub") && is_word(&two[1], "use") {
+            path(&trees[at + 2..], Vec::new(), &mut found);
+        }
+    }
+    let names = found.into_iter().filter_map(|mut path| path.pop());
+    names.collect()
+}
+
 /// The names that a root re-exports, each with its module. Reads `use module::…;`.
 fn reexports(code: TokenStream, modules: &BTreeSet<String>) -> BTreeMap<String, String> {
     let trees: Vec<_> = code.into_iter().collect();
@@ -293,6 +307,52 @@ fn no_module_imports_the_one_that_drives_it() {
     }
 }
 
+/// Groups are a layer on what the client library exports. `verbs/tests/layer.rs` compiles them so:
+/// that includes the methods that they call.
+#[test]
+fn groups_import_only_what_every_program_can() {
+    let source = pages::root().join("verbs/src");
+    let read = |file: &Path| -> TokenStream { fs::read_to_string(file).unwrap().parse().unwrap() };
+    let exports = exports(read(&source.join("lib.rs")));
+    assert!(
+        exports.contains("Device") && exports.len() > 60,
+        "{exports:?}"
+    );
+    let mut files = Vec::new();
+    sources(&source.join("group"), &mut files);
+    let mut count = 0;
+    for file in files {
+        let mut module = vec!["group".to_owned()];
+        let name = file.file_stem().unwrap().to_str().unwrap();
+        module.extend((name != "mod").then(|| name.to_owned()));
+        let mut found = BTreeSet::new();
+        paths(read(&file), &module, &mut found);
+        let outside = found.iter().filter(|path| path.first() != Some(&module[0]));
+        for path in outside {
+            let name = path.first().map_or("*", String::as_str);
+            assert!(
+                exports.contains(name),
+                "{}: `crate::{}` is private; add to the library what other programs want too",
+                file.display(),
+                path.join("::")
+            );
+            count += 1;
+        }
+    }
+    assert!(count > 20, "{count} imports");
+}
+
+/// The root exports groups, `opening.rs` has the calls of a device that open them, and `tokio` the
+/// one that waits for their events.
+#[test]
+fn only_what_is_above_groups_imports_them() {
+    let imports = imports("verbs");
+    let importers: BTreeSet<_> = (imports.iter().filter(|it| it.to == "group"))
+        .map(|it| it.from.as_str())
+        .collect();
+    assert_eq!(importers, BTreeSet::from(["opening", "tokio"]));
+}
+
 /// Each command has its arguments beside it, and `command_line.rs` imports all commands.
 #[test]
 fn no_arguments_import_a_command() {
@@ -336,6 +396,19 @@ fn every_form_of_a_path_is_read() {
         "own::l",
     ];
     assert_eq!(found, expected);
+}
+
+#[test]
+fn only_public_names_are_exports() {
+    let code = "
+        mod a;
+        pub mod b;
+        use a::Private;
+        pub(crate) use a::Internal;
+        pub use a::{One, two::Two, c::{self}};
+    ";
+    let expected = ["One", "Two", "c"].map(str::to_owned);
+    assert_eq!(exports(code.parse().unwrap()), BTreeSet::from(expected));
 }
 
 #[test]
