@@ -3,6 +3,7 @@
 
 use std::{
     cell::Cell,
+    sync::mpsc,
     thread,
     time::{Duration, Instant},
 };
@@ -12,7 +13,7 @@ use covalent::{
     Refusal, RemoteRegion, Rights, Target, Timeout, Verb, Verbs,
 };
 
-use crate::nodes::{Nodes, PATIENCE, eventually, soon};
+use crate::nodes::{Nodes, PATIENCE, soon};
 
 const ADD: Verb<'_> = Verb::FetchAdd {
     offset_bytes: 0,
@@ -238,73 +239,80 @@ fn a_wait_for_room_ends_and_one_for_nothing_ends_at_its_time() {
     assert!(matches!(failed, Err(Error::BadReply)), "{failed:?}");
 }
 
+/// Looks before a thread that does not spin announces its first sleep, or more.
+const SPINNING_LOOKS: u32 = 16;
+
 #[test]
 fn a_wait_inside_a_look_costs_no_wake_up() {
     let nodes = Nodes::start(&["p0"]);
-    let device = nodes.attach("a");
+    let (device, peer) = (nodes.attach("a"), nodes.attach("b"));
     device.set_spin(Duration::ZERO);
     let mut queue = device.receive_queue("news", 4096).unwrap();
     let mut other = device.receive_queue("other", 4096).unwrap();
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let peer = nodes.attach("b");
-            let mut verbs = peer.verbs().unwrap();
-            let news = verbs
-                .open_region(Target::Name("a"), "news", Timeout::FOREVER)
-                .unwrap();
-            for _ in 0..20 {
-                verbs.send(&news, b"news", soon()).unwrap();
-                thread::sleep(Duration::from_millis(1));
-            }
-        });
-        for _ in 0..20 {
-            let until = device.until(soon(), || {
-                let came = queue.try_recv()?.is_some();
-                let nothing = other.recv(Duration::from_micros(100));
-                assert!(matches!(nothing, Err(Error::Deadline { .. })));
-                Ok(came.then_some(()))
-            });
-            until.unwrap();
+    let mut verbs = peer.verbs().unwrap();
+    let news = verbs
+        .open_region(Target::Name("a"), "news", Timeout::FOREVER)
+        .unwrap();
+    let mut looks = 0;
+    let begun = Instant::now();
+    let until = device.until(soon(), || {
+        looks += 1;
+        let found = queue.try_recv()?.is_some();
+        if looks > SPINNING_LOOKS && !found {
+            // The wait inside takes the wake-up for this message.
+            verbs.send(&news, b"news", soon())?;
+            let nothing = other.recv(Duration::from_millis(5));
+            assert!(matches!(nothing, Err(Error::Deadline { .. })));
         }
+        Ok(found.then_some(()))
     });
+    until.unwrap();
+    assert_eq!(looks, SPINNING_LOOKS + 2);
+    // A wait that is over looks once more.
+    assert!(begun.elapsed() < PATIENCE, "it slept");
 }
 
 #[test]
-fn a_wait_goes_on_after_a_restart_of_the_daemon() {
+fn a_wait_whose_look_finds_the_next_daemon_is_woken_by_that() {
     let mut nodes = Nodes::start(&["p0"]);
-    let socket = nodes.socket("b");
+    let device = nodes.attach("b");
+    device.set_spin(Duration::ZERO);
+    device.set_reconnect(Some(PATIENCE));
+    let mut queue = device.receive_queue("news", 4096).unwrap();
+    let socket = nodes.socket("a");
+    let (found, is_found) = mpsc::channel();
     thread::scope(|scope| {
-        let waiter = scope.spawn(move || {
-            let device = Device::attach(&socket, "test").unwrap();
-            device.set_reconnect(Some(PATIENCE));
-            let mut queue = device.receive_queue("news", 4096).unwrap();
-            device
-                .until(soon(), || {
-                    Ok(queue.try_recv()?.map(|message| message.data.to_vec()))
-                })
-                .unwrap()
+        scope.spawn(move || {
+            is_found.recv().unwrap();
+            // Long enough for the wait to sleep. If it does not, the test is only easier to pass.
+            thread::sleep(Duration::from_millis(50));
+            let peer = Device::attach(&socket, "test").unwrap();
+            let mut verbs = peer.verbs().unwrap();
+            let news = verbs
+                .open_region(Target::Name("b"), "news", Timeout::FOREVER)
+                .unwrap();
+            verbs.send(&news, b"after", soon()).unwrap();
         });
-        let socket = nodes.socket("b");
-        let regions = || {
-            let status = covalent::Client::connect(&socket, "test")
-                .ok()?
-                .status()
-                .ok();
-            Some(status?.regions.len())
-        };
-        eventually("the queue is there", || regions() == Some(1));
-        nodes.stop("b");
-        nodes.respawn("b");
-        eventually("the queue is there again", || regions() == Some(1));
-        // Long enough for the wait to sleep again.
-        thread::sleep(Duration::from_millis(20));
-        let peer = nodes.attach("a");
-        let mut verbs = peer.verbs().unwrap();
-        let news = verbs
-            .open_region(Target::Name("b"), "news", Timeout::FOREVER)
-            .unwrap();
-        verbs.send(&news, b"after", soon()).unwrap();
-        assert_eq!(waiter.join().unwrap(), b"after");
+        let (mut looks, mut reconnections) = (0, 0);
+        let begun = Instant::now();
+        let message = device.until(soon(), || {
+            looks += 1;
+            if looks == SPINNING_LOOKS + 1 {
+                nodes.stop("b");
+                nodes.respawn("b");
+                // Longer than a call without news trusts the connection.
+                thread::sleep(Duration::from_millis(5));
+            }
+            let message = queue.try_recv()?.map(|message| message.data.to_vec());
+            if device.next_reconnection().is_some() {
+                reconnections += 1;
+                found.send(()).unwrap();
+            }
+            Ok(message)
+        });
+        assert_eq!(message.unwrap(), b"after");
+        assert_eq!(reconnections, 1);
+        assert!(begun.elapsed() < PATIENCE, "it was not woken");
     });
 }
 
