@@ -84,7 +84,10 @@ static void serve(const char *socket_path, const char *node, const char *region,
         struct epoll_event event;
         check_system(epoll_wait(epoll, &event, 1, -1), "epoll_wait");
         uint64_t expirations;
-        if (event.data.fd == timer && read(timer, &expirations, sizeof expirations) > 0) {
+        // Without room the node is far behind: this tick adds nothing.
+        int has_room;
+        check(covalent_verb_queue_has_room(verbs, &has_room), "look for room");
+        if (event.data.fd == timer && read(timer, &expirations, sizeof expirations) > 0 && has_room) {
             covalent_verb add = {.struct_bytes = sizeof add, .kind = COVALENT_FETCH_ADD, .operand = 1};
             check(covalent_verb_queue_post(verbs, &words, &add, COVALENT_TWO_PHASE, 0, NULL), "post");
             posted++;
