@@ -257,7 +257,8 @@ fn exit_code(status: &NodeStatus, file: &Path) -> ExitCode {
     }
     output::complain(&anyhow!(
         "node {} runs, but none of its ports is open: no frame is received or sent\n  \
-         cure: as above; `covalent down --config {}` ends it",
+         cure: mend what `covalent status` reports of each port; `covalent down --config {}` ends \
+         the node",
         status.node,
         file.display()
     ));

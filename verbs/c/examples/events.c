@@ -63,7 +63,7 @@ static void serve(const char *socket_path, const char *node, const char *region,
     watch(epoll, timer);
     puts("ready");
     fflush(stdout);
-    uint64_t messages = 0, additions = 0, posted = 0, turns = 0;
+    uint64_t messages = 0, additions = 0, posted = 0, ended = 0, turns = 0;
     for (;;) {
         turns++;
         // First announce the sleep, then take everything: nothing can arrive unnoticed between.
@@ -78,8 +78,10 @@ static void serve(const char *socket_path, const char *node, const char *region,
         do {
             check(covalent_verb_queue_poll(verbs, 0, &completion, 1, &taken), "poll");
             additions += taken > 0 && completion.outcome == COVALENT_OUTCOME_OLD;
+            // A verb in doubt has another completion later.
+            ended += taken > 0 && completion.outcome != COVALENT_OUTCOME_IN_DOUBT;
         } while (taken > 0);
-        if (messages >= count && additions == posted)
+        if (messages >= count && ended == posted)
             break;
         struct epoll_event event;
         check_system(epoll_wait(epoll, &event, 1, -1), "epoll_wait");
