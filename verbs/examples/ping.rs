@@ -52,7 +52,10 @@ fn echo(socket: &str, port: &str, count: u64) -> Result<(), Box<dyn Error>> {
     while seen < count {
         let mut batch = pipe.recv(Timeout::FOREVER)?;
         while let Some(mut frame) = batch.next_packet() {
-            frame[FRAME_BYTES - 1] ^= 0xff;
+            // Other programs may send frames of this type, too.
+            if frame.len() == FRAME_BYTES {
+                frame[FRAME_BYTES - 1] ^= 0xff;
+            }
             seen += 1;
         }
         batch.send_all()?; // from where they lie

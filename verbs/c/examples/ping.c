@@ -69,7 +69,9 @@ static int echo(const char *socket_path, const char *port, unsigned long count) 
         size_t received = 0;
         check(covalent_pipe_recv_mut(pipe, 20 * SECOND_NS, packets, AT_A_TIME, &received), "receive");
         for (size_t i = 0; i < received; i++) {
-            packets[i].data[FRAME_BYTES - 1] ^= 0xff;
+            // Other programs may send frames of this type, too.
+            if (packets[i].length_bytes == FRAME_BYTES)
+                packets[i].data[FRAME_BYTES - 1] ^= 0xff;
         }
         check(covalent_pipe_send_received(pipe), "send back");
         seen += received;
