@@ -64,6 +64,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod batch;
 mod blocking;
 mod bytes;
 mod client;
@@ -86,12 +87,14 @@ mod replay;
 mod rx;
 mod rx_tx;
 mod stamp;
+mod target;
 mod timeout;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 mod tx;
 mod verb;
 mod wait;
+mod wire;
 
 pub use covalent_api::{
     event, faults::FaultRates, guid::Guid, request::PipeKind, request::PortBrief, request::Rights,
@@ -102,6 +105,7 @@ pub use covalent_api::{
 
 pub use covalent_pipe::{framing, nic::PipeCounters};
 
+pub use batch::Batch;
 pub use blocking::Mismatch;
 pub use bytes::{ByteBatch, BytePipe};
 pub use client::{Client, NodeInfo, REQUEST_TIMEOUT};
@@ -115,7 +119,7 @@ pub use group::{GROUPS_MAX, Group, GroupBuilder, GroupEvent, GroupOptions};
 pub use in_doubt::InDoubtId;
 pub use notice::{NOTICE_WORDS, NOTICES_MAX, Notice};
 pub use pipe_id::PipeId;
-pub use queue::{Batch, VERBS_DEPTH, VERBS_DEPTH_MAX, Verbs};
+pub use queue::{VERBS_DEPTH, VERBS_DEPTH_MAX, Verbs};
 pub use receive::{Message, RECEIVE_QUEUE_BYTES_MIN, ReceiveQueue};
 pub use region::{Region, RegionOptions};
 pub use remote::RemoteRegion;

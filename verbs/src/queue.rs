@@ -6,24 +6,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use covalent_api::{
-    guid::Guid,
-    name::{LANES_MAX, of_lane},
-    request::{PipeKind, Rights},
-    status::{FarNodeStatus, LinkStatus, NodeStatus},
-};
-use covalent_pipe::{app, region::REGION_BYTES_MAX};
-use covalent_protocol::{
-    Moment,
-    verb::{
-        self as codec, DecodeError, MULTI_COMMIT_WORDS_MAX, READ_BYTES_MAX, Status,
-        doubt::DoubtQuery,
-        envelope::{
-            COMPLETION_BYTES_MAX, Completion as Envelope, CompletionOutcome, SUBMIT_BYTES_MAX,
-            Submit,
-        },
-        watch::Watch,
+use covalent_api::{guid::Guid, request::PipeKind};
+use covalent_pipe::app;
+use covalent_protocol::verb::{
+    self as codec,
+    doubt::DoubtQuery,
+    envelope::{
+        COMPLETION_BYTES_MAX, Completion as Envelope, CompletionOutcome, SUBMIT_BYTES_MAX, Submit,
     },
+    watch::Watch,
 };
 
 use crate::{
@@ -35,9 +26,11 @@ use crate::{
     remote::RemoteRegion,
     replay::{self, GivenBack},
     stamp::Stamp,
+    target,
     timeout::{Timeout, deadline},
     tx::wait_for_room,
-    verb::{CommitWord, Completion, Mode, Outcome, Refusal, Target, Verb, VerbId},
+    verb::{Completion, Mode, Outcome, Refusal, Target, Verb, VerbId},
+    wire::{self, Decoded},
 };
 
 /// Default number of verbs in flight in a queue.
@@ -221,7 +214,7 @@ impl<'d> Verbs<'d> {
         name: &str,
         deadline: Option<Instant>,
     ) -> Result<RemoteRegion> {
-        let node = self.resolve(target, deadline)?;
+        let node = target::resolve(self.device, target, deadline)?;
         let id = self.post_lookup(node, name, 0)?;
         let outcome = match self.wait_until(id, deadline) {
             Err(Error::InDoubt { .. }) => {
@@ -317,7 +310,12 @@ impl<'d> Verbs<'d> {
     }
 
     /// Puts a lookup into the pipe. The lane sees it after [`Verbs::ring`].
-    fn put_lookup(&mut self, node: Option<Guid>, name: &str, user_data: u64) -> Result<VerbId> {
+    pub(crate) fn put_lookup(
+        &mut self,
+        node: Option<Guid>,
+        name: &str,
+        user_data: u64,
+    ) -> Result<VerbId> {
         let request = codec::Request {
             rkey: 0,
             offset: 0,
@@ -328,7 +326,12 @@ impl<'d> Verbs<'d> {
     }
 
     /// Puts a watch into the pipe. The lane sees it after [`Verbs::ring`].
-    fn put_watch(&mut self, node: Guid, known_up: bool, user_data: u64) -> Result<VerbId> {
+    pub(crate) fn put_watch(
+        &mut self,
+        node: Guid,
+        known_up: bool,
+        user_data: u64,
+    ) -> Result<VerbId> {
         self.device.check_process()?;
         self.follow()?;
         let posted = Posted {
@@ -371,32 +374,6 @@ impl<'d> Verbs<'d> {
         }
     }
 
-    /// The address of the target; `None` for the own node.
-    pub(crate) fn resolve(
-        &self,
-        target: Target<'_>,
-        deadline: Option<Instant>,
-    ) -> Result<Option<Guid>> {
-        let own_name = self.device.lane_name();
-        match target {
-            Target::Local => Ok(None),
-            Target::Guid(guid) if guid == self.device.address() => Ok(None),
-            Target::Guid(guid) => Ok(Some(guid)),
-            Target::Name(name) if name == own_name => Ok(None),
-            Target::Name(name) => {
-                let timeout = deadline.map_or(Timeout::FOREVER, Timeout::from);
-                let status = self.device.status_timeout(timeout)?;
-                let is_wanted = |link: &&LinkStatus| link.peer_name.as_deref() == Some(name);
-                let neighbor = status.links.iter().find(is_wanted);
-                neighbor
-                    .and_then(|link| link.peer)
-                    .or_else(|| far_node(name, &status.nodes))
-                    .map(Some)
-                    .ok_or_else(|| unknown_node(name, &own_name, &status))
-            }
-        }
-    }
-
     /// Posts a verb. Its completions carry `user_data`, which this library does not interpret and
     /// which need not be unique. Does not block.
     ///
@@ -419,22 +396,15 @@ impl<'d> Verbs<'d> {
         Ok(id)
     }
 
-    /// Starts a batch: verbs that are posted one after the other. The lane is notified of all of
-    /// them at once.
-    #[must_use = "a verb that is posted without a batch rings the doorbell each time"]
-    pub const fn batch(&mut self) -> Batch<'_, 'd> {
-        Batch { verbs: self }
-    }
-
     /// Puts a verb into the pipe. The lane sees it after [`Verbs::ring`].
-    fn put_verb(
+    pub(crate) fn put_verb(
         &mut self,
         region: &RemoteRegion,
         verb: Verb<'_>,
         mode: Mode,
         user_data: u64,
     ) -> Result<VerbId> {
-        with_request(region.rkey(), verb, |request| {
+        wire::with_request(region.rkey(), verb, |request| {
             self.put(region.target(), request, mode, user_data)
         })?
     }
@@ -448,13 +418,13 @@ impl<'d> Verbs<'d> {
     ) -> Result<VerbId> {
         request
             .check()
-            .map_err(|error| invalid(&request.verb, error))?;
+            .map_err(|error| wire::invalid(&request.verb, error))?;
         self.device.check_process()?;
         // Else it would be posted to a daemon that is no more.
         self.follow()?;
         let posted = Posted {
             user_data,
-            answer: answer(&request.verb),
+            answer: wire::answer(&request.verb),
         };
         let Some(id) = self.outstanding.open(posted) else {
             return Err(self.full());
@@ -539,7 +509,7 @@ impl<'d> Verbs<'d> {
     }
 
     /// Publishes the verbs in the pipe to the lane.
-    fn ring(&mut self) -> Result<()> {
+    pub(crate) fn ring(&mut self) -> Result<()> {
         self.device.check_process()?;
         if self.submit.publish() {
             let rung = self.device.ring(self.submit_id);
@@ -949,7 +919,7 @@ impl<'d> Verbs<'d> {
                         outcome,
                         moment,
                         data,
-                    } = decode(&envelope.outcome, answer, node)?;
+                    } = wire::decode(&envelope.outcome, answer, node)?;
                     if let Some(data) = data {
                         self.reads.keep(id, self.outstanding.depth(), data)?;
                     }
@@ -972,87 +942,6 @@ impl<'d> Verbs<'d> {
         // Whether the daemon needs a doorbell is checked before the next sleep.
         batch.free_all();
         Ok(())
-    }
-}
-
-/// A batch of verbs. One doorbell notifies the lane of all of them when the batch is rung or
-/// dropped. It needs fewer stores than as many [`Verbs::post`] calls and, if the lane sleeps, one
-/// system call instead of several.
-///
-/// # Examples
-/// ```no_run
-/// # use covalent::{Device, Mode, Target, Timeout, Verb};
-/// # let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
-/// # let mut verbs = device.verbs()?;
-/// # let bank = verbs.open_region(Target::Name("b"), "bank", Timeout::FOREVER)?;
-/// let mut batch = verbs.batch();
-/// for word in 0..16 {
-///     let add = Verb::FetchAdd { offset_bytes: 8 * word, delta: 1 };
-///     batch.post(&bank, add, Mode::TwoPhase, word)?;
-/// }
-/// batch.ring()?;
-/// # Ok::<(), covalent::Error>(())
-/// ```
-#[derive(Debug)]
-pub struct Batch<'q, 'd> {
-    verbs: &'q mut Verbs<'d>,
-}
-
-impl Batch<'_, '_> {
-    /// As [`Verbs::post`], but the lane may not see the verb before the batch is rung.
-    ///
-    /// # Errors
-    /// As [`Verbs::post`]. Verbs posted before stay in the batch.
-    pub fn post(
-        &mut self,
-        region: &RemoteRegion,
-        verb: Verb<'_>,
-        mode: Mode,
-        user_data: u64,
-    ) -> Result<VerbId> {
-        self.verbs.put_verb(region, verb, mode, user_data)
-    }
-
-    /// As [`Verbs::post_lookup`], but the lane may not see it before the batch is rung.
-    ///
-    /// # Errors
-    /// As [`Verbs::post_lookup`].
-    pub fn post_lookup(
-        &mut self,
-        node: Option<Guid>,
-        name: &str,
-        user_data: u64,
-    ) -> Result<VerbId> {
-        self.verbs.put_lookup(node, name, user_data)
-    }
-
-    /// As [`Verbs::post_watch`], but the lane may not see it before the batch is rung.
-    ///
-    /// # Errors
-    /// As [`Verbs::post_watch`].
-    pub fn post_watch(&mut self, node: Guid, known_up: bool, user_data: u64) -> Result<VerbId> {
-        self.verbs.put_watch(node, known_up, user_data)
-    }
-
-    /// As [`Verbs::has_room`].
-    pub fn has_room(&mut self) -> bool {
-        self.verbs.has_room()
-    }
-
-    /// Notifies the lane of all posted verbs.
-    ///
-    /// # Errors
-    /// [`Error::DaemonGone`].
-    pub fn ring(self) -> Result<()> {
-        self.verbs.ring()
-    }
-}
-
-impl Drop for Batch<'_, '_> {
-    fn drop(&mut self) {
-        // This fails only if the daemon is gone, and the next call reports that. A rung batch is
-        // not rung again.
-        let _ = self.verbs.ring();
     }
 }
 
@@ -1108,17 +997,6 @@ pub(crate) fn executed_on(
     })
 }
 
-/// The error for a verb that no peer would take.
-fn invalid(verb: &codec::Verb<'_>, error: DecodeError) -> Error {
-    let name = verb.name();
-    Error::Invalid(match (error, verb.length_bytes()) {
-        (DecodeError::Length, Some((len, max))) => {
-            format!("{name}: {len} bytes; expected 1 to {max}")
-        }
-        (error, _) => format!("{name}: {error}"),
-    })
-}
-
 pub(crate) fn nonsense(requested: &str, outcome: &Outcome) -> Error {
     Error::Unintelligible(format!("{outcome:?} in answer to {requested}"))
 }
@@ -1132,288 +1010,4 @@ fn pipe_bytes(depth: u32, each_bytes: u64) -> u64 {
 /// Whether `deadline` passes within `pause`.
 fn is_over(deadline: Option<Instant>, pause: Duration) -> bool {
     deadline.is_some_and(|deadline| deadline.saturating_duration_since(Instant::now()) <= pause)
-}
-
-/// Calls `use_it` with the verb as on the wire.
-fn with_request<T>(
-    rkey: u32,
-    verb: Verb<'_>,
-    use_it: impl FnOnce(&codec::Request<'_>) -> T,
-) -> Result<T> {
-    let (offset, verb) = match verb {
-        Verb::MultiCommit { words } => return with_commit(rkey, words, use_it),
-        Verb::Read {
-            offset_bytes,
-            len_bytes,
-        } => (offset_bytes, codec::Verb::Read { len: len_bytes }),
-        Verb::Write { offset_bytes, data } => (offset_bytes, codec::Verb::Write { data }),
-        Verb::Swap { offset_bytes, new } => (offset_bytes, codec::Verb::Swap { new }),
-        Verb::CompareAndSwap {
-            offset_bytes,
-            expected,
-            new,
-        } => (offset_bytes, codec::Verb::CompareAndSwap { expected, new }),
-        Verb::FetchAdd {
-            offset_bytes,
-            delta,
-        } => (offset_bytes, codec::Verb::FetchAdd { delta }),
-        Verb::FetchAnd { offset_bytes, mask } => (offset_bytes, codec::Verb::FetchAnd { mask }),
-        Verb::FetchOr { offset_bytes, mask } => (offset_bytes, codec::Verb::FetchOr { mask }),
-        Verb::FetchXor { offset_bytes, mask } => (offset_bytes, codec::Verb::FetchXor { mask }),
-        Verb::FetchMin {
-            offset_bytes,
-            operand,
-            order,
-        } => (offset_bytes, codec::Verb::FetchMin { operand, order }),
-        Verb::FetchMax {
-            offset_bytes,
-            operand,
-            order,
-        } => (offset_bytes, codec::Verb::FetchMax { operand, order }),
-        Verb::Conditional {
-            offset_bytes,
-            condition,
-            update,
-        } => (offset_bytes, codec::Verb::Conditional { condition, update }),
-        Verb::Send { data } => (0, codec::Verb::Send { data }),
-    };
-    let offset = wire_offset(offset)?;
-    Ok(use_it(&codec::Request { rkey, offset, verb }))
-}
-
-/// As [`with_request`], for a multi-commit: the only verb whose operands are assembled here.
-fn with_commit<T>(
-    rkey: u32,
-    wanted: &[CommitWord],
-    use_it: impl FnOnce(&codec::Request<'_>) -> T,
-) -> Result<T> {
-    let mut words = [codec::Word {
-        offset: 0,
-        expected: 0,
-        new: 0,
-    }; MULTI_COMMIT_WORDS_MAX];
-    let room = words.get_mut(..wanted.len());
-    let words = room.filter(|room| !room.is_empty()).ok_or_else(|| {
-        Error::Invalid(format!(
-            "{} words to commit: expected 1 to {MULTI_COMMIT_WORDS_MAX}",
-            wanted.len()
-        ))
-    })?;
-    for (word, wanted) in words.iter_mut().zip(wanted) {
-        *word = codec::Word {
-            offset: wire_offset(wanted.offset_bytes)?,
-            expected: wanted.expected,
-            new: wanted.new,
-        };
-    }
-    let words = codec::MultiCommit::new(words)
-        .map_err(|error| Error::Invalid(format!("words to commit: {error}")))?;
-    Ok(use_it(&codec::Request {
-        rkey,
-        offset: 0,
-        verb: codec::Verb::MultiCommit(words),
-    }))
-}
-
-fn wire_offset(offset_bytes: u64) -> Result<u32> {
-    u32::try_from(offset_bytes).map_err(|_| {
-        Error::Invalid(format!(
-            "offset {offset_bytes}: no region is longer than {REGION_BYTES_MAX} bytes"
-        ))
-    })
-}
-
-const fn answer(verb: &codec::Verb<'_>) -> Answer {
-    match verb {
-        codec::Verb::Read { .. } => Answer::Data,
-        codec::Verb::Lookup { .. } => Answer::Region,
-        codec::Verb::Write { .. } | codec::Verb::Send { .. } => Answer::Nothing,
-        codec::Verb::MultiCommit(words) => Answer::Commit {
-            words: words.len() as u8,
-        },
-        _ => Answer::Word,
-    }
-}
-
-/// A completion as the daemon wrote it.
-struct Decoded<'a> {
-    outcome: Outcome,
-    /// When the verb was executed.
-    moment: Option<Moment>,
-    /// The bytes that it read.
-    data: Option<&'a [u8]>,
-}
-
-/// Reads the completion of a verb for `node`; `None` for the own node.
-fn decode<'a>(
-    outcome: &CompletionOutcome<'a>,
-    answer: Answer,
-    node: Option<Guid>,
-) -> Result<Decoded<'a>> {
-    let outcome = match outcome {
-        CompletionOutcome::Committed(_) if answer == Answer::Path => {
-            return Err(Error::Unintelligible("a reply to a watch".to_owned()));
-        }
-        // The other node's words. They concern this verb only.
-        CompletionOutcome::Committed(reply) => {
-            return Ok(decode_reply(reply, answer, node).unwrap_or(Decoded {
-                outcome: Outcome::BadReply,
-                moment: None,
-                data: None,
-            }));
-        }
-        CompletionOutcome::Refused(refusal) => Outcome::Refused(*refusal),
-        CompletionOutcome::PeerRestarted => Outcome::PeerRestarted,
-        CompletionOutcome::NoSuchPeer => Outcome::NoSuchPeer,
-        CompletionOutcome::InDoubt(id) => Outcome::InDoubt(InDoubtId::new(*id, answer.note())),
-        CompletionOutcome::Undone => Outcome::Undone,
-        CompletionOutcome::NeverSeen => Outcome::NeverSeen,
-        CompletionOutcome::Forgotten => Outcome::Forgotten,
-        CompletionOutcome::Malformed => Outcome::Malformed,
-        CompletionOutcome::Path { up } if answer == Answer::Path => Outcome::Path { up: *up },
-        CompletionOutcome::Path { .. } => {
-            return Err(Error::Unintelligible(
-                "word of a path in answer to a verb".to_owned(),
-            ));
-        }
-    };
-    Ok(Decoded {
-        outcome,
-        moment: None,
-        data: None,
-    })
-}
-
-/// The reply of `node`. `None` if the verb cannot have it.
-fn decode_reply(reply: &[u8], answer: Answer, node: Option<Guid>) -> Option<Decoded<'_>> {
-    let reply = codec::Reply::decode(reply).ok()?;
-    let mut data = None;
-    let outcome = match (reply.status, answer) {
-        (Status::Gone, _) => Outcome::Refused(Refusal::UnknownRegion),
-        (Status::Contended, _) => Outcome::Refused(Refusal::Busy),
-        (Status::Mismatch, _) => {
-            // Programs use it as an index of their words.
-            if reply.index >= answer.words() {
-                return None;
-            }
-            Outcome::Mismatch {
-                index: reply.index,
-                found: reply.value()?,
-            }
-        }
-        (Status::Ok, Answer::Nothing | Answer::Commit { .. }) => Outcome::Done,
-        (Status::Ok, Answer::Word) => Outcome::Old(reply.value()?),
-        (Status::Ok, Answer::Data) => {
-            if reply.data.len() > READ_BYTES_MAX {
-                return None;
-            }
-            data = Some(reply.data);
-            Outcome::Data {
-                len_bytes: reply.data.len() as u32,
-            }
-        }
-        (Status::Ok, Answer::Region) => {
-            let info = reply.region()?;
-            let rights = Rights {
-                read: info.rights & 1 != 0,
-                write: info.rights & 2 != 0,
-                atomic: info.rights & 4 != 0,
-                send: info.rights & 8 != 0,
-            };
-            Outcome::Region(RemoteRegion::from_key(
-                node,
-                info.rkey,
-                info.size_bytes,
-                rights,
-            ))
-        }
-        (Status::Ok, Answer::Path) => return None,
-    };
-    Some(Decoded {
-        outcome,
-        moment: Some(reply.moment),
-        data,
-    })
-}
-
-/// The address of a node beyond the neighbors by its name, or of a lane of it (`NAME.1`).
-fn far_node(name: &str, nodes: &[FarNodeStatus]) -> Option<Guid> {
-    let found = |wanted: &dyn Fn(&str) -> bool| {
-        let is_wanted = |node: &&FarNodeStatus| node.name.as_deref().is_some_and(wanted);
-        nodes.iter().find(is_wanted).map(|node| node.guid)
-    };
-    found(&|node| node == name).or_else(|| {
-        let lane: u32 = name.rsplit_once('.')?.1.parse().ok()?;
-        let is_lane = (1..LANES_MAX as u32).contains(&lane);
-        let node = found(&|node| is_lane && of_lane(node, lane) == name)?;
-        Some(node.lane(lane))
-    })
-}
-
-fn unknown_node(name: &str, own: &str, status: &NodeStatus) -> Error {
-    let links = status.links.iter();
-    let mut known: Vec<&str> = links
-        .filter_map(|link| link.peer_name.as_deref())
-        .chain(status.nodes.iter().filter_map(|node| node.name.as_deref()))
-        .collect();
-    known.push(own);
-    known.sort_unstable();
-    known.dedup();
-    Error::UnknownNode {
-        name: name.to_owned(),
-        known: known.join(", "),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_verb_that_is_too_long_is_refused_with_both_lengths() {
-        let data = [0; codec::WRITE_BYTES_MAX + 1];
-        let request = codec::Request {
-            rkey: 1,
-            offset: 0,
-            verb: codec::Verb::Write { data: &data },
-        };
-        let error = request.check().expect_err("too long");
-        assert_eq!(
-            invalid(&request.verb, error).to_string(),
-            format!(
-                "write: {} bytes; expected 1 to {}",
-                data.len(),
-                data.len() - 1
-            )
-        );
-    }
-
-    #[test]
-    fn far_nodes_and_their_lanes_are_found_by_name() {
-        let node = |bits: u64, name: Option<&str>| FarNodeStatus {
-            guid: Guid::new(bits).expect("not zero"),
-            name: name.map(ToOwned::to_owned),
-            standing: "reached".to_owned(),
-            hops: Some(2),
-            port: Some("p0".to_owned()),
-        };
-        let nodes = [
-            node(0x100, Some("c")),
-            node(0x200, Some("rack.7")),
-            node(0x300, None),
-        ];
-        for (name, bits) in [
-            ("c", Some(0x100)),
-            ("c.1", Some(0x101)),
-            ("rack.7", Some(0x200)),
-            ("rack.7.2", Some(0x202)),
-            ("c.0", None),
-            ("c.256", None),
-            ("c.x", None),
-            ("rack", None),
-            ("", None),
-        ] {
-            assert_eq!(far_node(name, &nodes).map(Guid::bits), bits, "{name}");
-        }
-    }
 }

@@ -14,6 +14,7 @@ use crate::{
     queue::{BUSY_PAUSE_MAX, Verbs, executed_on},
     remote::RemoteRegion,
     replay::GivenBack,
+    target,
     verb::{
         CommitWord, Completion, Condition, Mode, Order, Outcome, Refusal, Target, Update, Verb,
         VerbId,
@@ -171,7 +172,7 @@ impl<'d> AsyncVerbs<'d> {
     /// # Errors
     /// As [`Verbs::open_region`].
     pub async fn open_region(&self, target: Target<'_>, name: &str) -> Result<RemoteRegion> {
-        let node = self.verbs.borrow().resolve(target, None)?;
+        let node = target::resolve(self.verbs.borrow().device, target, None)?;
         let id = self.with(|verbs| verbs.post_lookup(node, name, 0))?;
         let mut posted = PostedVerb::new(self, id);
         let outcome = posted.wait().await?.outcome;
