@@ -4,7 +4,9 @@
 
 mod support;
 
-use covalent_protocol::{DownReason, FRAME_BYTES_MAX, Mode, Node, NodeConfig, wire::slice::Kind};
+use covalent_protocol::{
+    DownReason, FRAME_BYTES_MAX, LinkState, Mode, Node, NodeConfig, wire::slice::Kind,
+};
 use proptest::prelude::*;
 use support::{A, B, Bench, config};
 
@@ -406,4 +408,25 @@ proptest! {
             prop_assert_eq!(side.node.room(), 300);
         }
     }
+}
+
+/// A program that names its peer finds it during an interruption too.
+#[test]
+fn a_link_that_is_not_up_remembers_its_last_peer() {
+    let mut bench = Bench::with_slots(1, 1);
+    assert_eq!(bench.link(A, 0).peer, None, "none was met");
+    bench.carrier(0, true);
+    bench.settle();
+    let peer = bench.link(A, 0).peer;
+    assert!(peer.is_some());
+    bench.carrier(0, false);
+    let link = bench.link(A, 0);
+    assert_eq!(
+        (link.state, link.peer, link.peer_port),
+        (LinkState::Down, peer, None)
+    );
+    assert_eq!(
+        link.peer_name.map(covalent_protocol::Name::as_str),
+        Some("b")
+    );
 }

@@ -319,9 +319,9 @@ pub struct LinkStatus {
     pub port: String,
     /// `down`, `init` or `up`.
     pub state: String,
-    /// The neighbor, once known: the address of a lane of it.
+    /// The neighbor, once known: the address of a lane of it. While the link is not up, the last one.
     pub peer: Option<Guid>,
-    /// The neighbor's name, once known. Includes the number of its lane (`NAME.1`) if that is not
+    /// The name of this neighbor. Includes the number of its lane (`NAME.1`) if that is not
     /// lane 0.
     pub peer_name: Option<String>,
     /// The neighbor's number of its port, once known.

@@ -57,9 +57,11 @@ const LANE_BITS: u64 = 0xff;
 /// Other nodes of which one has the name of another, or of this node.
 pub fn names(status: &NodeStatus) -> Vec<Finding> {
     let own = (Some(status.node.as_str()), status.guid);
+    // A link that is not up remembers its last neighbor, which may have got another GUID since.
     let neighbors = status
         .links
         .iter()
+        .filter(|link| link.state == "up")
         .filter_map(|link| Some((link.peer_name.as_deref(), link.peer?)));
     let far = status.nodes.iter().map(|it| (it.name.as_deref(), it.guid));
     let mut holders: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
@@ -139,5 +141,8 @@ mod tests {
             judged.check == "name a" && judged.level == Level::Warning,
             "{judged:?}"
         );
+        // The last neighbor of a link that is down may be no more.
+        status.links[1].state = "init".into();
+        assert_eq!(names(&status)[0].level, Level::Fine);
     }
 }

@@ -271,6 +271,11 @@ impl Handshake {
         self.echoer == 0 || self.echoer == guid || !self.changed_since_tick
     }
 
+    /// Sender of the last handshake that echoed this incarnation of the node.
+    pub fn echoer(&self) -> Option<u64> {
+        (self.echoer != 0).then_some(self.echoer)
+    }
+
     /// Whether the current handshake is with another node than `guid`.
     pub const fn is_with_another(&self, guid: u64) -> bool {
         self.received.is_some() && self.guid != guid

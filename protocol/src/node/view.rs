@@ -15,9 +15,9 @@ pub struct LinkView<'a> {
     pub port: u16,
     /// Where it stands.
     pub state: LinkState,
-    /// The peer's GUID while the link is up.
+    /// The peer's GUID. While the link is not up: that of its last peer, if the node remembers it.
     pub peer: Option<u64>,
-    /// The peer's name while the link is up.
+    /// The name of this peer.
     pub peer_name: Option<&'a Name>,
     /// The peer's index of its port while the link is up.
     pub peer_port: Option<u16>,
@@ -92,7 +92,14 @@ impl Node {
 
     fn view<'a>(&'a self, link: &'a Link) -> LinkView<'a> {
         let attachment = link.attachment();
-        let peer = attachment.map(|attachment| &self.exchanges.peers[attachment.peer]);
+        let peers = &self.exchanges.peers;
+        let peer = attachment.map_or_else(
+            || {
+                let last = link.epochs.handshake.echoer()?;
+                peers.iter().find(|peer| peer.met && peer.guid == last)
+            },
+            |attachment| Some(&peers[attachment.peer]),
+        );
         LinkView {
             port: link.port,
             state: link.state(),
