@@ -234,7 +234,8 @@ impl<'d> Verbs<'d> {
     /// is the address of its lane, or `None` for the device's lane. Completes with
     /// [`Outcome::Region`], or with [`Refusal::UnknownRegion`] if there is none. A lookup changes
     /// nothing: it may be repeated after any other outcome. Does not block. For one region,
-    /// [`Verbs::open_region`] is simpler.
+    /// [`Verbs::open_region`] is simpler. [`Device::find_node`] returns the address of a named
+    /// node.
     ///
     /// # Errors
     /// As [`Verbs::post`]. [`Error::Invalid`] for a name that no region can have.

@@ -15,6 +15,32 @@ use crate::{
     verb::Target,
 };
 
+impl Device {
+    /// Returns the address of the lane of a node by its name: this one, a neighbor, or a node
+    /// reached over others. Asks only the local daemon, and blocks for its reply as
+    /// [`Device::status`] does. An event loop opens a region with this call and
+    /// [`Verbs::post_lookup`](crate::Verbs::post_lookup), and never waits for the other node.
+    ///
+    /// # Errors
+    /// As [`Device::status`]. [`Error::UnknownNode`] if no such node is known yet: a later call
+    /// may find it.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// use covalent::Device;
+    ///
+    /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
+    /// let mut verbs = device.verbs()?;
+    /// let node = device.find_node("machine-2")?;
+    /// verbs.post_lookup(Some(node), "bank", 0)?;
+    /// # Ok::<(), covalent::Error>(())
+    /// ```
+    pub fn find_node(&self, name: &str) -> Result<Guid> {
+        let other = resolve(self, Target::Name(name), None)?;
+        Ok(other.unwrap_or_else(|| self.address()))
+    }
+}
+
 /// The address of the target; `None` for the own node.
 pub(crate) fn resolve(
     device: &Device,

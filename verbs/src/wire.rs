@@ -1,4 +1,4 @@
-//! A verb as a request on the wire, and a completion as the lane wrote it. What another node replied
+//! A verb as a request on the wire, and a completion as the lane wrote it. The reply of another node
 //! is checked here: it ends its own verb at most.
 
 use covalent_api::{guid::Guid, request::Rights};

@@ -3,7 +3,8 @@
 // One event loop for messages, completions and a timer.
 //
 //   events SOCKET NODE REGION N    receives N messages in the queue "c-messages". Meanwhile it adds
-//                                  1 to the first word of a region of NODE every 10 ms.
+//                                  1 to the first word of a region of NODE every 10 ms, once the
+//                                  region is there.
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -19,8 +20,6 @@
 
 #define QUEUE_BYTES 65536
 #define PERIOD_NS 10000000
-
-static const int64_t SECOND_NS = 1000000000;
 
 // Exits with the library's error message if a call failed.
 static void check(int status, const char *what) {
@@ -42,16 +41,57 @@ static void watch(int epoll, int fd) {
     check_system(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event), "epoll_ctl");
 }
 
+// User data of the verbs.
+enum { LOOKUP, ADDITION };
+
+// ANCHOR: open
+// A region of another node that is opened by an event loop: no call waits for that node.
+struct opening {
+    const char *node, *name;
+    covalent_remote_region region;
+    int is_open, in_flight;
+};
+
+// Posts a lookup, unless one is in flight or the region is open. Call it at each tick. Returns the
+// number of verbs posted.
+static int look(struct opening *opening, covalent_device device, covalent_verb_queue verbs) {
+    int has_room;
+    check(covalent_verb_queue_has_room(verbs, &has_room), "look for room");
+    if (opening->is_open || opening->in_flight || !has_room)
+        return 0;
+    uint64_t node_guid;
+    int status = covalent_device_find_node(device, opening->node, &node_guid);
+    if (status == COVALENT_NO_SUCH_NODE)
+        return 0; // the daemon does not know the node yet: the next tick asks again
+    check(status, "find the node");
+    check(covalent_verb_queue_post_lookup(verbs, node_guid, opening->name, LOOKUP, NULL), "post the lookup");
+    opening->in_flight = 1;
+    return 1;
+}
+
+// Takes a completion of the lookup.
+static void looked_up(struct opening *opening, const covalent_completion *completion) {
+    if (completion->outcome == COVALENT_OUTCOME_IN_DOUBT)
+        return; // another completion follows
+    // Refused as COVALENT_REFUSAL_UNKNOWN_REGION: it is not registered yet. The next tick looks
+    // again, after any other outcome too, because a lookup changes nothing.
+    opening->in_flight = 0;
+    if (completion->outcome == COVALENT_OUTCOME_REGION) {
+        check(covalent_completion_region(completion, &opening->region), "take the region");
+        opening->is_open = 1;
+    }
+}
+// ANCHOR_END: open
+
 // ANCHOR: loop
-static void serve(const char *socket_path, const char *node, const char *region, uint64_t count) {
+static void serve(const char *socket_path, const char *node, const char *name, uint64_t count) {
     covalent_device device;
     check(covalent_device_attach(socket_path, "events", 0, &device), "attach");
     covalent_receive_queue queue;
     check(covalent_receive_queue_open(device, "c-messages", QUEUE_BYTES, &queue), "open the receive queue");
     covalent_verb_queue verbs;
     check(covalent_verb_queue_open(device, 16, &verbs), "open the verb queue");
-    covalent_remote_region words;
-    check(covalent_verb_queue_open_region(verbs, node, region, 20 * SECOND_NS, &words), "open the region");
+    struct opening words = {.node = node, .name = name};
     int device_fd;
     check(covalent_device_fd(device, &device_fd), "get the descriptor");
     int timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK), epoll = epoll_create1(0);
@@ -74,24 +114,31 @@ static void serve(const char *socket_path, const char *node, const char *region,
             messages += message.data != NULL;
         } while (message.data != NULL);
         covalent_completion completion;
-        size_t taken;
-        do {
+        for (;;) {
+            size_t taken;
             check(covalent_verb_queue_poll(verbs, 0, &completion, 1, &taken), "poll");
-            additions += taken > 0 && completion.outcome == COVALENT_OUTCOME_OLD;
+            if (taken == 0)
+                break;
+            if (completion.user_data == LOOKUP)
+                looked_up(&words, &completion);
+            additions += completion.outcome == COVALENT_OUTCOME_OLD;
             // A verb in doubt has another completion later.
-            ended += taken > 0 && completion.outcome != COVALENT_OUTCOME_IN_DOUBT;
-        } while (taken > 0);
+            ended += completion.outcome != COVALENT_OUTCOME_IN_DOUBT;
+        }
         if (messages >= count && ended == posted)
             break;
         struct epoll_event event;
         check_system(epoll_wait(epoll, &event, 1, -1), "epoll_wait");
         uint64_t expirations;
+        if (event.data.fd != timer || read(timer, &expirations, sizeof expirations) <= 0)
+            continue;
+        posted += look(&words, device, verbs);
         // Without room the node is far behind: this tick adds nothing.
         int has_room;
         check(covalent_verb_queue_has_room(verbs, &has_room), "look for room");
-        if (event.data.fd == timer && read(timer, &expirations, sizeof expirations) > 0 && has_room) {
+        if (words.is_open && has_room) {
             covalent_verb add = {.struct_bytes = sizeof add, .kind = COVALENT_FETCH_ADD, .operand = 1};
-            check(covalent_verb_queue_post(verbs, &words, &add, COVALENT_TWO_PHASE, 0, NULL), "post");
+            check(covalent_verb_queue_post(verbs, &words.region, &add, COVALENT_TWO_PHASE, ADDITION, NULL), "post");
             posted++;
         }
     }

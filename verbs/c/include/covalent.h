@@ -1201,6 +1201,15 @@ int covalent_device_lane(struct covalent_device device, uint32_t *lane);
 // `name` is valid for writes.
 int covalent_device_lane_name(struct covalent_device device, struct covalent_name *name);
 
+// Returns the address of the lane of a node by its name: this one, a neighbor, or a node reached
+// over others. Asks only the local daemon, for at most the time of
+// covalent_device_set_request_timeout. Returns COVALENT_NO_SUCH_NODE if no such node is known yet:
+// a later call may find it. See covalent_verb_queue_post_lookup.
+//
+// # Safety
+// `name` is a NUL-terminated string. `node_guid` is valid for writes.
+int covalent_device_find_node(struct covalent_device device, const char *name, uint64_t *node_guid);
+
 // Returns the number of the device's session with the daemon, as in the daemon's status and on
 // /metrics. It changes with a reconnection.
 //
@@ -1848,7 +1857,7 @@ int covalent_verb_queue_open_region(struct covalent_verb_queue queue,
 // device's lane if that is 0. `id` receives its id and may be null. Completes with
 // COVALENT_OUTCOME_REGION, or refused with COVALENT_REFUSAL_UNKNOWN_REGION if there is none. A
 // lookup changes nothing: it may be repeated after any other outcome. Does not wait: returns
-// COVALENT_FULL as for posting.
+// COVALENT_FULL as for posting. covalent_device_find_node returns the address of a named node.
 //
 // # Safety
 // `name` is a NUL-terminated string. `id` is null or valid for writes.

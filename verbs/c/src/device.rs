@@ -375,6 +375,27 @@ pub unsafe extern "C" fn covalent_device_lane_name(
     })
 }
 
+/// Returns the address of the lane of a node by its name: this one, a neighbor, or a node reached
+/// over others. Asks only the local daemon, for at most the time of
+/// covalent_device_set_request_timeout. Returns COVALENT_NO_SUCH_NODE if no such node is known yet:
+/// a later call may find it. See covalent_verb_queue_post_lookup.
+///
+/// # Safety
+/// `name` is a NUL-terminated string. `node_guid` is valid for writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_device_find_node(
+    device: covalent_device,
+    name: *const c_char,
+    node_guid: *mut u64,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word, for both.
+        let (name, mut out) = unsafe { (text(name, "name")?, Out::new(node_guid, "node_guid")?) };
+        out.set(self::device(device)?.find_node(name)?.bits());
+        Ok(())
+    })
+}
+
 /// Returns the number of the device's session with the daemon, as in the daemon's status and on
 /// /metrics. It changes with a reconnection.
 ///

@@ -197,7 +197,7 @@ pub unsafe extern "C" fn covalent_verb_queue_open_region(
 /// device's lane if that is 0. `id` receives its id and may be null. Completes with
 /// COVALENT_OUTCOME_REGION, or refused with COVALENT_REFUSAL_UNKNOWN_REGION if there is none. A
 /// lookup changes nothing: it may be repeated after any other outcome. Does not wait: returns
-/// COVALENT_FULL as for posting.
+/// COVALENT_FULL as for posting. covalent_device_find_node returns the address of a named node.
 ///
 /// # Safety
 /// `name` is a NUL-terminated string. `id` is null or valid for writes.

@@ -46,7 +46,14 @@ fn found(outcome: Outcome) -> RemoteRegion {
 fn lookups_in_flight_find_what_open_region_finds() {
     let nodes = Nodes::start(&["p0"]);
     let (a, b) = (nodes.attach("a"), nodes.attach("b"));
-    let there = Some(b.address());
+    let there = Some(a.find_node("b").unwrap());
+    assert_eq!(there, Some(b.address()));
+    assert_eq!(a.find_node("a").unwrap(), a.address());
+    let unknown = a.find_node("c").unwrap_err();
+    assert!(
+        matches!(&unknown, Error::UnknownNode { known, .. } if known == "a, b"),
+        "{unknown}"
+    );
     let words = b.register_region("words", 64, Rights::ALL).unwrap();
     let _orders = b.receive_queue("orders", 4096).unwrap();
     let _own = a.register_region("own", 8, Rights::ALL).unwrap();

@@ -202,7 +202,7 @@ fn lines_are_read_whole_and_those_without_end_left_out() {
 }
 
 /// An event loop gets each message although it sleeps between them, and does not spin: it turns for
-/// messages, completions and the timer alone.
+/// messages, completions and the timer alone. It opens a region that is registered later.
 #[test]
 fn an_event_loop_serves_messages_completions_and_a_timer() {
     const MESSAGES: u64 = 30;
@@ -210,10 +210,11 @@ fn an_event_loop_serves_messages_completions_and_a_timer() {
     let events = compile(&directory, "events", Linking::Dynamic);
     let nodes = Nodes::start(&["p0"]);
     let host = nodes.attach("b");
-    let words = host.register_region("words", 8, Rights::ALL).unwrap();
     let count = MESSAGES.to_string();
     let mut program = Running::start(&events, &[&socket(&nodes, "a"), "b", "words", &count]);
     assert_eq!(program.line(), "ready");
+    thread::sleep(Duration::from_millis(50));
+    let words = host.register_region("words", 8, Rights::ALL).unwrap();
     let mut verbs = host.verbs().unwrap();
     let queue = verbs
         .open_region(Target::Name("a"), "c-messages", Timeout::FOREVER)
