@@ -53,10 +53,7 @@ enum Role {
 }
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Example: covalent-bank host --socket /run/b/covalentd.sock --accounts 64 \
-        --balance 1000 --format json"
-)]
+#[command(after_help = "Example: covalent-bank host --accounts 64 --balance 1000 --format json")]
 struct HostArgs {
     #[command(flatten)]
     socket: SocketArgs,
@@ -87,8 +84,8 @@ struct HostArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example: covalent-bank client --socket /run/a/covalentd.sock --node b \
-        --fetch-adds 250000 --transfers 20000 --locks 500\n\n\
+    after_help = "Example: covalent-bank client --node b --fetch-adds 250000 --transfers 20000 \
+        --locks 500\n\n\
     The adds of all clients together happened exactly once if the bank's counter is the sum of \
     their delta_sum, its square the sum of their `squares` and its \
     cube that of their `cubes`, all modulo 2^64: then the intervals that the adds were handed tile \
@@ -346,4 +343,29 @@ fn rows(report: &run::Report) -> Vec<(&'static str, String)> {
         rows.push(("problem", problem.clone()));
     }
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn both_roles_need_no_socket_as_the_other_programs() {
+        let usual = std::path::Path::new("/run/covalent/covalentd.sock");
+        for words in ["host", "client --node b"] {
+            let words = format!("covalent-bank {words}");
+            let socket = match Cli::try_parse_from(words.split(' ')).unwrap().role {
+                Role::Host(args) => args.socket,
+                Role::Client(args) => args.socket,
+            };
+            // The environment of the test may name another one.
+            let expected = std::env::var_os("COVALENT_SOCKET").map(std::path::PathBuf::from);
+            assert_eq!(
+                socket.socket,
+                expected.as_deref().unwrap_or(usual),
+                "{words}"
+            );
+        }
+    }
 }

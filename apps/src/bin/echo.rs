@@ -29,10 +29,7 @@ use serde::Serialize;
 /// Exit code: 0, or 2 if it could not run.
 #[derive(Debug, Parser)]
 #[command(name = "covalent-echo", version)]
-#[command(
-    after_help = "Example: covalent-echo --socket /run/covalent/covalentd.sock --port p0 --match \
-        udp:7 --format json"
-)]
+#[command(after_help = "Example: covalent-echo --port p0 --match udp:7 --format json")]
 struct Args {
     #[command(flatten)]
     socket: SocketArgs,

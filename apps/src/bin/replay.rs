@@ -42,10 +42,7 @@ use serde::Serialize;
 /// Exit code: 0 if every frame came back unaltered and in order, 1 if not, 2 if it could not run.
 #[derive(Debug, Parser)]
 #[command(name = "covalent-replay", version)]
-#[command(
-    after_help = "Example: covalent-replay --socket /run/covalent/covalentd.sock --port p0 \
-        --captures ./captures --seconds 10"
-)]
+#[command(after_help = "Example: covalent-replay --port p0 --captures ./captures --seconds 10")]
 struct Args {
     #[command(flatten)]
     socket: SocketArgs,
