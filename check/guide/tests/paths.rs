@@ -1,4 +1,5 @@
 //! `docs/paths.md` names files and functions in the order in which a frame or a verb passes them.
+//! `docs/architecture.md` names files by their whole paths.
 
 #![allow(clippy::unwrap_used)]
 
@@ -90,6 +91,26 @@ fn wrong(page: &str) -> Vec<String> {
         }
     }
     wrong
+}
+
+/// The Rust files between backquotes that do not exist.
+fn missing_files(page: &str) -> Vec<&str> {
+    page.split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(|name| name.ends_with(".rs") && !pages::root().join(name).is_file())
+        .collect()
+}
+
+#[test]
+fn every_rust_file_of_the_architecture_exists_under_its_whole_path() {
+    let page = fs::read_to_string(pages::root().join("docs/architecture.md")).unwrap();
+    assert!(
+        page.matches(".rs`").count() > 50,
+        "the files were not found"
+    );
+    assert_eq!(missing_files(&page), Vec::<&str>::new());
+    assert_eq!(missing_files("`lane/leave.rs`, `x`"), ["lane/leave.rs"]);
 }
 
 #[test]
