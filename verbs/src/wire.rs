@@ -1,5 +1,5 @@
-//! A verb as a request on the wire, and a completion as the lane wrote it. The reply of another node
-//! is checked here: it ends its own verb at most.
+//! A verb as a request on the wire, and a completion as the lane wrote it. The reply of another
+//! node is checked here: it ends its own verb at most.
 
 use covalent_api::{guid::Guid, request::Rights};
 use covalent_pipe::region::REGION_BYTES_MAX;
