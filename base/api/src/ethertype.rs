@@ -50,8 +50,8 @@ fn read_u16(frame: &[u8], offset: usize) -> Option<u16> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "EtherType {0:#06x} belongs to the links of covalentd (`link.ethertype`), and no pipe carries \
-     it on a port with a link. Use another one, for example {free:#06x}, or set another \
-     `link.ethertype` on every node",
+     it on a port with a link. Use another one from 0x0600 to 0xffff, for example {free:#06x}, or \
+     set another `link.ethertype` on every node",
     free = free_beside(*.0)
 )]
 pub struct OfLinks(pub u16);
@@ -72,7 +72,13 @@ mod tests {
     #[test]
     fn the_refusal_names_owner_setting_and_another_ethertype() {
         let text = OfLinks(0x88b5).to_string();
-        for part in ["0x88b5", "covalentd", "`link.ethertype`", "0x88b6"] {
+        for part in [
+            "0x88b5",
+            "covalentd",
+            "`link.ethertype`",
+            "0xffff",
+            "0x88b6",
+        ] {
             assert!(text.contains(part), "{text}");
         }
         let text = OfLinks(0x88b6).to_string();

@@ -319,7 +319,8 @@ pub struct LinkStatus {
     pub port: String,
     /// `down`, `init` or `up`.
     pub state: String,
-    /// The neighbor, once known: the address of a lane of it. While the link is not up, the last one.
+    /// The neighbor, once known: the address of a lane of it. While the link is not up, the last
+    /// one.
     pub peer: Option<Guid>,
     /// The name of this neighbor. Includes the number of its lane (`NAME.1`) if that is not
     /// lane 0.
