@@ -371,11 +371,21 @@ pub fn bounded() -> Vec<Scenario> {
             records_max: 3,
             ..moved()
         },
+        // Two exchanges with a tick have 800,000 states: only `whole` searches them.
         Scenario {
             budget: Budget {
                 cancels: 1,
-                ..budget(0, 1, 1, 0)
+                ..budget(0, 1, 0, 0)
             },
+            ..alone()
+        },
+        Scenario {
+            wishes: one(NO_REFUSAL),
+            budget: Budget {
+                cancels: 1,
+                ..budget(1, 1, 1, 0)
+            },
+            name: "alone-one",
             ..alone()
         },
     ]
