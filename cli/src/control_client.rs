@@ -2,6 +2,7 @@
 //! unbounded wait.
 
 use std::{
+    fs,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -144,6 +145,30 @@ pub fn put_in_force(socket: &Path, request: &ControlRequest) -> Result<InForce> 
         ControlReply::Refused { reason } => bail!("nothing was changed: {reason}"),
         other => Err(unexpected(&other)),
     }
+}
+
+/// Fails if control rereads another file than `given`. A control that does not report its file is
+/// trusted.
+///
+/// # Errors
+/// Names both files and the remedy.
+pub fn expect_file(control: &ControlVersion, given: &Path) -> Result<()> {
+    let Some(own) = control.file.as_deref().map(Path::new) else {
+        return Ok(());
+    };
+    let is_same = match (fs::canonicalize(own), fs::canonicalize(given)) {
+        (Ok(own), Ok(given)) => own == given,
+        _ => own == given,
+    };
+    if is_same {
+        return Ok(());
+    }
+    let (node, own, given) = (&control.node, own.display(), given.display());
+    bail!(
+        "node {node} runs from {own}, which covalent-control rereads, and not from {given}\n  \
+         cure: change {own}, then `covalent reload --config {own}`; for another file, `covalent \
+         down --config {own}`, then `covalent up --config {given}`"
+    )
 }
 
 /// An answer to something else.

@@ -1,14 +1,14 @@
 //! `covalent reload`: an edited configuration, put in force while the node runs.
 
-use std::{fs, path::Path, process::ExitCode};
+use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
-use covalent_api::control::{ControlRequest, ControlVersion};
+use covalent_api::control::ControlRequest;
 
 use crate::{
     args::ControlNodeArgs,
-    control_client::{self, describe_change, put_in_force},
+    control_client::{self, describe_change, expect_file, put_in_force},
     output,
 };
 
@@ -66,26 +66,4 @@ pub fn run(args: &ReloadArgs) -> Result<ExitCode> {
         output::line(&format!("beware: {beware}"))?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Fails if control rereads another file than `given`. A control that does not report its file is
-/// trusted.
-fn expect_file(control: &ControlVersion, given: &Path) -> Result<()> {
-    let Some(own) = control.file.as_deref().map(Path::new) else {
-        return Ok(());
-    };
-    let is_same = match (fs::canonicalize(own), fs::canonicalize(given)) {
-        (Ok(own), Ok(given)) => own == given,
-        _ => own == given,
-    };
-    if is_same {
-        return Ok(());
-    }
-    let (node, own, given) = (&control.node, own.display(), given.display());
-    bail!(
-        "covalent-control of node {node} was started with {own}, and rereads that file and not \
-         {given}\n  \
-         cure: change {own}, then `covalent reload --config {own}`; for another file, `covalent \
-         down --config {own}`, then `covalent up --config {given}`"
-    )
 }

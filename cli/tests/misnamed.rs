@@ -211,8 +211,8 @@ fn reload_names_the_file_it_read_and_refuses_another() {
     for words in [
         "nothing was changed",
         "node a",
-        &format!("was started with {own_name}"),
-        &format!("not {other_name}"),
+        &format!("runs from {own_name}"),
+        &format!("not from {other_name}"),
         &format!("covalent reload --config {own_name}"),
         &format!("covalent down --config {own_name}"),
     ] {

@@ -29,7 +29,7 @@ fn node_and_file(directory: &Path) -> (Node, PathBuf) {
 }
 
 /// Asserts that the command fails and names both nodes, the place and the remedy.
-fn is_refused(command: &mut Command, place: &Path) {
+fn is_refused(command: &mut Command, place: &Path, own: &Path) {
     let output = command.output().unwrap();
     let printed = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{command:?}: {printed}");
@@ -38,6 +38,8 @@ fn is_refused(command: &mut Command, place: &Path) {
     let runtime_dir = format!("runtime directory {}", place.display());
     for words in [
         &format!("node a answers at {}", socket.display()),
+        &format!("runs from {}", own.display()),
+        &format!("covalent down --config {}", own.display()),
         "node b has the same",
         &runtime_dir,
         "nothing was changed",
@@ -65,7 +67,8 @@ fn up_and_down_leave_another_node_at_their_place_alone() {
     let before = records(&place);
     for arguments in [&["up"] as &[_], &["up", "--foreground"], &["down"]] {
         let mut command = covalent(directory.path());
-        is_refused(command.args(arguments).arg("--config").arg(&file), &place);
+        let command = command.args(arguments).arg("--config").arg(&file);
+        is_refused(command, &place, &node.file());
         assert_eq!(records(&place), before, "{arguments:?}");
         assert_eq!(node.json(&["status"])["node"], "a", "{arguments:?}");
     }
@@ -74,6 +77,41 @@ fn up_and_down_leave_another_node_at_their_place_alone() {
         again && printed.contains("node a is up already"),
         "{printed}"
     );
+}
+
+/// A node runs from one file: another file of the same name and place is not in force.
+#[test]
+fn up_names_the_file_from_which_its_node_runs() {
+    let directory = tempfile::tempdir().unwrap();
+    let node = Node::up(
+        directory.path(),
+        "a",
+        &directory.path().join("cable.sock"),
+        "",
+    );
+    let place = node.socket().parent().unwrap().to_owned();
+    let before = records(&place);
+    let other = directory.path().join("other.toml");
+    fs::copy(node.file(), &other).unwrap();
+    let (own, given) = (node.file().display().to_string(), other.display());
+    for arguments in [&["up"] as &[_], &["up", "--foreground"]] {
+        let mut command = covalent(directory.path());
+        let output = command.args(arguments).arg("--config").arg(&other).output();
+        let output = output.unwrap();
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {printed}");
+        for words in [
+            &format!("node a runs from {own}") as &str,
+            &format!("not from {given}"),
+            "nothing was changed",
+            &format!("covalent reload --config {own}"),
+            &format!("covalent down --config {own}"),
+            &format!("covalent up --config {given}"),
+        ] {
+            assert!(printed.contains(words), "{words}: {printed}");
+        }
+        assert_eq!(records(&place), before, "{arguments:?}");
+    }
 }
 
 #[test]
@@ -97,7 +135,7 @@ fn up_writes_no_configuration_for_the_place_of_another_node() {
         command
             .args(["up", "--name", "b", "--interfaces", "eth1", "--config"])
             .arg(&file);
-        is_refused(&mut command, place);
+        is_refused(&mut command, place, &node.file());
         assert!(!file.parent().unwrap().exists(), "nothing is written");
     };
     // A separate thread, whose namespace is released when it exits.

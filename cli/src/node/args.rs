@@ -9,6 +9,8 @@ use crate::args::ConfigArgs;
 #[command(
     after_help = "A port whose interface does not exist has the mark `!`. The node runs \
     without it, and covalent-control opens it when the interface appears.\n\n\
+    A node that runs from another file is refused: \
+    `covalent down` stops it.\n\n\
     Exit status: 0 if the node is up and a port is open, 1 if it is not up or no port is open.\n\n\
     Examples:\n  \
     sudo covalent up --name a --interfaces eth1,eth2   all that a node needs; it is written to the \

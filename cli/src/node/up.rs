@@ -16,8 +16,12 @@ use covalent_api::{
 use covalent_config::Config;
 
 use super::{
-    PROGRAMS, Program, args::UpArgs, lock::NodeLock, occupant::Occupant, record::Record, systemd,
-    written,
+    PROGRAMS, Program,
+    args::UpArgs,
+    lock::NodeLock,
+    occupant::{Occupant, refuse_other_file},
+    record::Record,
+    systemd, written,
 };
 use crate::{
     client::Client,
@@ -46,13 +50,16 @@ const RECHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Runs `covalent up`.
 ///
 /// # Errors
-/// Returns the configuration's problems, the other node that answers at its place, or why a process
-/// did not come up, with the end of its log. Processes that were started are stopped again. A node
-/// without an open port keeps running: control opens a port when its interface appears.
+/// Returns the configuration's problems, the other node that answers at its place, the other file
+/// from which this node runs already, or why a process did not come up, with the end of its log.
+/// Processes that were started are stopped again. A node without an open port keeps running:
+/// control opens a port when its interface appears.
 pub fn run(args: &UpArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     if !args.interfaces.is_empty() {
         let (file, name) = (args.config.file(), args.name.as_deref());
-        Occupant::refuse(&written::wanted(name, &args.interfaces)?, file)?;
+        let wanted = written::wanted(name, &args.interfaces)?;
+        Occupant::refuse(&wanted, file)?;
+        refuse_other_file(&wanted, file)?;
         if written::write(file, name, &args.interfaces)? {
             output::line(&format!("wrote {}", file.display()))?;
         }
@@ -61,6 +68,7 @@ pub fn run(args: &UpArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     let file = fs::canonicalize(named).unwrap_or_else(|_| named.to_owned());
     let config = Config::load(&file)?;
     Occupant::refuse(&config, &file)?;
+    refuse_other_file(&config, &file)?;
     // A configuration is up when both of its processes are: one alone is completed below.
     if PROGRAMS.iter().all(|program| program.is_ready(&config)) {
         let status = Client::connect(&config.socket_path())?.status()?;
@@ -80,6 +88,7 @@ pub fn run(args: &UpArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     let _lock = NodeLock::take(&config)?;
     // The holder before this one may have started another node.
     Occupant::refuse(&config, &file)?;
+    refuse_other_file(&config, &file)?;
     if args.foreground {
         return foreground(&file, &config, interrupt);
     }
