@@ -170,7 +170,31 @@ fn a_verb_that_was_not_executed_is_reported_with_its_cure() {
             "{arguments:?}: {printed}"
         );
     }
-    // `local` is the node itself.
+    // Without a path, the report at the end of the wait gives the reason.
+    let guid = two.b.json(&["status"])["guid"].as_str().unwrap().to_owned();
+    drop(device);
+    assert!(two.b.run(&["down"]).0);
+    let lookup = ["verb", "lookup", &guid, "notes", "--timeout", "0.2"];
+    let (went, printed) = two.a.run(&lookup);
+    for words in [
+        "did not report within 0.2 s",
+        "no path to it is up",
+        "`covalent links`",
+    ] {
+        assert!(!went && printed.contains(words), "{words}: {printed}");
+    }
+}
+
+#[test]
+fn the_name_local_is_the_node_itself() {
+    let two = Two::up();
+    let device = Device::attach(two.b.socket(), "host").unwrap();
+    let read_only = Rights {
+        write: false,
+        atomic: false,
+        ..Rights::ALL
+    };
+    let _notes = device.register_region("notes", 64, read_only).unwrap();
     let (went, printed) = two.b.run(&["verb", "lookup", "local", "notes"]);
     assert!(
         went && printed.contains("64 bytes, grants read"),

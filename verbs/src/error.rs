@@ -177,11 +177,17 @@ pub enum Error {
         /// How many there can be.
         holds_bytes: u64,
     },
-    /// No neighbor is known by that identity.
-    #[error("the verb was not executed: no such neighbor")]
+    /// No node is known by that address.
+    #[error(
+        "the verb was not executed: no node of that address is known here. `covalent links` and \
+         `covalent status --nodes` show the known nodes"
+    )]
     NoSuchPeer,
     /// No node of that name is a neighbor.
-    #[error("no node named `{name}` is known here; known: {known}")]
+    #[error(
+        "no node named `{name}` is known here; known: {known}. `covalent links` shows links that \
+         are not up"
+    )]
     UnknownNode {
         /// The name looked for.
         name: String,

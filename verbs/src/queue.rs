@@ -198,7 +198,8 @@ impl<'d> Verbs<'d> {
     /// # Errors
     /// [`Error::UnknownNode`], [`Error::NoSuchPeer`], [`Error::VerbRefused`] with
     /// [`Refusal::UnknownRegion`], [`Error::QueueFull`], [`Error::DaemonGone`].
-    /// [`Error::Deadline`] after `timeout`.
+    /// [`Error::Deadline`] after `timeout`. Its text reports whether a path to the node is up, for
+    /// which it queries the local daemon for at most 50 ms more.
     pub fn open_region(
         &mut self,
         target: Target<'_>,
@@ -222,7 +223,7 @@ impl<'d> Verbs<'d> {
                 self.outstanding.disown(id);
                 self.arrived.retain(|completion| completion.id != id);
                 return Err(Error::Deadline {
-                    what: "the other node answered",
+                    what: target::why_no_answer(self.device, node),
                 });
             }
             completion => completion?.outcome,

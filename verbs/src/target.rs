@@ -1,6 +1,6 @@
 //! Which node a target is: its address, from the names that the daemon knows.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use covalent_api::{
     guid::Guid,
@@ -14,6 +14,9 @@ use crate::{
     timeout::Timeout,
     verb::Target,
 };
+
+/// How long a lookup that ran out of time waits for the daemon's reply about the path.
+const REASON_TIMEOUT: Duration = Duration::from_millis(50);
 
 impl Device {
     /// Returns the address of the lane of a node by its name: this one, a neighbor, or a node
@@ -81,6 +84,43 @@ fn far_node(name: &str, nodes: &[FarNodeStatus]) -> Option<Guid> {
     })
 }
 
+/// The event that a lookup waited for, with the state of the path to `node` now.
+pub(crate) fn why_no_answer(device: &Device, node: Option<Guid>) -> &'static str {
+    // Without a prompt reply of the daemon, the error gives no reason.
+    let status = device.status_timeout(REASON_TIMEOUT).ok();
+    let path = node
+        .zip(status)
+        .and_then(|(node, status)| has_path(node, &status.links, &status.nodes, status.omitted));
+    match path {
+        None => "the other node answered",
+        Some(true) => {
+            "the other node answered; a path to it is up, so its daemon is busy or stopped, or \
+             the path was down until now"
+        }
+        Some(false) => {
+            "the other node answered: no path to it is up. `covalent links` shows the links \
+             of this node"
+        }
+    }
+}
+
+/// Whether a path leads to `node`: over a link that is up, or through other nodes. `None`: unknown,
+/// because the status has `omitted` some nodes.
+fn has_path(
+    node: Guid,
+    links: &[LinkStatus],
+    nodes: &[FarNodeStatus],
+    omitted: u64,
+) -> Option<bool> {
+    // The low bits of an address distinguish the lanes of one node.
+    let node_of = |address: Guid| address.bits() & !(LANES_MAX as u64 - 1);
+    let is_it = |other: Guid| node_of(other) == node_of(node);
+    let (mut links, mut nodes) = (links.iter(), nodes.iter());
+    let is_reached = links.any(|link| link.state == "up" && link.peer.is_some_and(is_it))
+        || nodes.any(|other| other.standing == "reached" && is_it(other.guid));
+    (is_reached || omitted == 0).then_some(is_reached)
+}
+
 fn unknown_node(name: &str, own: &str, status: &NodeStatus) -> Error {
     let links = status.links.iter();
     let mut known: Vec<&str> = links
@@ -99,6 +139,29 @@ fn unknown_node(name: &str, own: &str, status: &NodeStatus) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_leads_to_nodes_over_links_that_are_up_and_to_reached_nodes() {
+        let guid = |bits| Guid::new(bits).expect("not zero");
+        let far = |bits, standing: &str| FarNodeStatus {
+            guid: guid(bits),
+            name: None,
+            standing: standing.to_owned(),
+            hops: None,
+            port: None,
+        };
+        let nodes = [far(0x200, "reached"), far(0x300, "lost")];
+        for (node, known, not_all_shown) in [
+            (0x201, Some(true), Some(true)),
+            (0x300, Some(false), None),
+            (0x400, Some(false), None),
+        ] {
+            for (omitted, expected) in [(0, known), (1, not_all_shown)] {
+                let found = has_path(guid(node), &[], &nodes, omitted);
+                assert_eq!(found, expected, "{node:x}, {omitted} omitted");
+            }
+        }
+    }
 
     #[test]
     fn far_nodes_and_their_lanes_are_found_by_name() {

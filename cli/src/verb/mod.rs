@@ -80,9 +80,10 @@ fn open(verbs: &mut Verbs<'_>, place: &Place, deadline: Instant) -> Result<Remot
                  cure: `covalent links` and `covalent status --nodes` show the reachable nodes; \
                  `local` is this node"
             ),
-            Error::Deadline { .. } | Error::InDoubt { .. } => anyhow!(
-                "node {node} did not report within {} s whether it has a region `{region}`\n  \
-                 cure: `covalent links` shows whether a link is up; --timeout waits longer",
+            error @ (Error::Deadline { .. } | Error::InDoubt { .. }) => anyhow!(
+                "node {node} did not report within {} s whether it has a region `{region}`: \
+                 {error}\n  \
+                 cure: mend a link that `covalent links` shows as not up; --timeout waits longer",
                 place.options.timeout
             ),
             other => other.into(),

@@ -9,11 +9,11 @@ use std::{
 };
 
 use covalent::{
-    Completion, Device, Error, GroupOptions, Guid, Match, Mode, NOTICE_WORDS, NOTICES_MAX, Outcome,
-    Refusal, RemoteRegion, Rights, Target, Timeout, Verb, Verbs,
+    Client, Completion, Device, Error, GroupOptions, Guid, Match, Mode, NOTICE_WORDS, NOTICES_MAX,
+    Outcome, Refusal, RemoteRegion, Rights, Target, Timeout, Verb, Verbs,
 };
 
-use crate::nodes::{Nodes, PATIENCE, soon};
+use crate::nodes::{Nodes, PATIENCE, eventually, soon};
 
 const ADD: Verb<'_> = Verb::FetchAdd {
     offset_bytes: 0,
@@ -119,6 +119,36 @@ fn a_watch_completes_when_the_program_is_wrong_about_the_path() {
     assert_eq!(watch(never_met, true, &|| {}), path(false));
     assert_eq!(watch(b, true, &|| nodes.set_port("p0", false)), path(false));
     assert_eq!(watch(b, false, &|| nodes.set_port("p0", true)), path(true));
+}
+
+#[test]
+fn a_lookup_without_an_answer_reports_that_no_path_is_up() {
+    let nodes = Nodes::start(&["p0"]);
+    let (a, b) = (nodes.attach("a"), nodes.attach("b"));
+    let _bank = b.register_region("bank", 64, Rights::ALL).unwrap();
+    let mut verbs = a.verbs().unwrap();
+    let target = Target::Guid(b.address());
+    let soon_over = Duration::from_millis(100);
+    nodes.set_port("p0", false);
+    eventually("the link is down", || {
+        let status = a.status().unwrap();
+        status.links.iter().all(|link| link.state == "down")
+    });
+    let error = verbs.open_region(target, "bank", soon_over).unwrap_err();
+    assert!(matches!(error, Error::Deadline { .. }), "{error}");
+    let text = error.to_string();
+    for words in ["no path to it is up", "`covalent links`"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    // A short outage is survived: the lookup waits for the link.
+    let mut client = Client::connect(nodes.socket("a"), "test").unwrap();
+    let mended = thread::spawn(move || {
+        thread::sleep(soon_over);
+        client.set_port("p0", true).unwrap();
+    });
+    let late = verbs.open_region(target, "bank", soon()).unwrap();
+    assert_eq!(late.size_bytes(), 64);
+    mended.join().unwrap();
 }
 
 #[test]
