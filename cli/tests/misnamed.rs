@@ -120,7 +120,8 @@ fn a_misspelt_interface_is_reported_before_the_start_and_by_up() {
                 "! port naer0: there is no interface `naer0`",
                 &format!("correct it in {file}, then `covalent reload --config {file}`"),
                 "there are `near0`, `near1`",
-                "none of its ports is open",
+                "keeps running, but none of its ports is open",
+                &format!("stop the node: `covalent down --config {file}`"),
             ] {
                 assert!(printed.contains(words), "{words}: {printed}");
             }

@@ -8,8 +8,8 @@ use crate::args::ConfigArgs;
 #[derive(Debug, Args)]
 #[command(
     after_help = "A port whose interface does not exist has the mark `!`. The node runs \
-    without it, and covalent-control opens it when the interface appears.\n\n\
-    A node that runs from another file is refused: \
+    without it, and covalent-control opens it when the interface appears. So a node without an open \
+    port keeps running, until `covalent down`. A node that runs from another file is refused: \
     `covalent down` stops it.\n\n\
     Exit status: 0 if the node is up and a port is open, 1 if it is not up or no port is open.\n\n\
     Examples:\n  \

@@ -265,9 +265,9 @@ fn exit_code(status: &NodeStatus, file: &Path) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     output::complain(&anyhow!(
-        "node {} runs, but none of its ports is open: no frame is received or sent\n  \
-         cure: mend what `covalent status` reports of each port; `covalent down --config {}` ends \
-         the node",
+        "node {} keeps running, but none of its ports is open: no frame is received or sent\n  \
+         cure: mend what is reported of each port above: a port is opened as soon as its interface \
+         exists; or stop the node: `covalent down --config {}`",
         status.node,
         file.display()
     ));
