@@ -79,7 +79,15 @@ fn pipes_are_those_of_applications() {
         node.json(&["pipes"])[0]["kind"] == "rx_tx"
     });
     let (went, printed) = node.run(&["pipes"]);
-    assert!(went && printed.contains("RX/TX"), "{printed}");
+    let line = printed.lines().find(|line| line.contains("RX/TX"));
+    let line = line.unwrap_or_default();
+    for words in ["covalent-echo", " p0 "] {
+        assert!(went && line.contains(words), "{words}: {printed}");
+    }
+    assert!(
+        printed.lines().all(|line| line.chars().count() <= 100),
+        "{printed}"
+    );
     // The events name its owner.
     let events = node.json(&["events"]);
     let attached = events

@@ -506,6 +506,14 @@ pub struct PipeStatus {
     pub session: u64,
     /// Number in that session.
     pub pipe: u32,
+    /// The name that its program gave itself. Absent from a daemon that does not report it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    /// Name of the port on which it sends, or from which alone it receives. Absent for a pipe of
+    /// verbs, for one that receives from all ports of its lane, and from a daemon that does not
+    /// report it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<String>,
     /// Direction and content.
     pub kind: PipeKind,
     /// Ring size in bytes.

@@ -261,6 +261,8 @@ mod tests {
         let pipe = PipeStatus {
             session: 3,
             pipe: 1,
+            program: Some("slow".into()),
+            port: None,
             kind,
             capacity_bytes: 1000,
             page_bytes: 4096,

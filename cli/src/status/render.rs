@@ -271,7 +271,10 @@ fn ports(theme: Theme, ports: &[PortStatus]) -> Table {
             Cell::new(port.number),
             Cell::new(port.lane),
             carrier,
-            Cell::new(mode(&port.kind, &port.mode)),
+            Cell::new(match port.absent {
+                Some(_) => or_dash(None::<&str>),
+                None => mode(&port.kind, &port.mode),
+            }),
             Cell::whole(format!("{} B", port.frame_bytes_max)),
             number(port.rx_packets),
             number(port.rx_bytes),
@@ -321,8 +324,9 @@ fn links(theme: Theme, links: &[LinkStatus]) -> Table {
                 (Some(name), Some(guid)) => format!("{name} ({guid})"),
                 (_, guid) => or_dash(guid),
             }),
-            // A number alone would read as a count.
-            Cell::whole(or_dash(link.peer_port.map(|port| format!("port {port}")))),
+            // The neighbor sends the number of its port, and no name. A number alone would read as
+            // a count.
+            Cell::whole(or_dash(link.peer_port.map(|port| format!("number {port}")))),
             Cell::new(link.epoch),
             number(link.ups),
             number(link.open_transactions.into()),
@@ -404,8 +408,10 @@ fn groups(theme: Theme, groups: &[GroupStatus]) -> Table {
 fn pipes(theme: Theme, pipes: &[PipeStatus]) -> Table {
     let mut table = theme.new_table([
         column("session"),
+        column("program"),
         column("pipe"),
         column("kind"),
+        column("port"),
         wide("ring"),
         wide("pages"),
         column("to application"),
@@ -418,8 +424,14 @@ fn pipes(theme: Theme, pipes: &[PipeStatus]) -> Table {
     for pipe in pipes {
         table.add_row([
             Cell::new(pipe.session),
+            Cell::new(or_dash(pipe.program.as_ref())),
             Cell::new(pipe.pipe),
             Cell::new(kind(pipe.kind)),
+            Cell::new(match (&pipe.port, pipe.kind) {
+                (Some(port), _) => port.clone(),
+                (None, PipeKind::Rx | PipeKind::RxBytes) => "all".to_owned(),
+                (None, _) => or_dash(None::<&str>),
+            }),
             Cell::whole(bytes(pipe.capacity_bytes)),
             Cell::whole(or_dash(
                 (pipe.page_bytes > 0).then(|| bytes(pipe.page_bytes)),
@@ -809,6 +821,8 @@ pub(super) mod tests {
         node.pipes = vec![PipeStatus {
             session: most,
             pipe: u32::MAX,
+            program: Some(name()),
+            port: Some(name()),
             kind: PipeKind::VerbComplete,
             capacity_bytes: most,
             page_bytes: most,
@@ -884,7 +898,7 @@ pub(super) mod tests {
         let words = line.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
         assert_eq!(
             words.as_deref(),
-            Some("eth1 up machine-2 (0000000000000def) port 1 0 12 345 678 1.5 ms"),
+            Some("eth1 up machine-2 (0000000000000def) number 1 0 12 345 678 1.5 ms"),
             "{text}"
         );
     }
@@ -946,6 +960,8 @@ pub(super) mod tests {
         status.pipes = vec![PipeStatus {
             session: 3,
             pipe: 9,
+            program: Some("player".into()),
+            port: Some("eth7".into()),
             kind: PipeKind::Tx,
             capacity_bytes: 4 << 20,
             page_bytes: 3 << 20,
@@ -968,6 +984,8 @@ pub(super) mod tests {
             text.contains(&bytes(4 << 20)) && text.contains(&bytes(3 << 20)),
             "{text}"
         );
+        let line = text.lines().find(|line| line.contains("player"));
+        assert!(line.is_some_and(|line| line.contains("eth7")), "{text}");
         for (what, count) in [
             ("refused to the sender", "8 765"),
             ("passed without a stamp", "4 321"),
@@ -981,6 +999,17 @@ pub(super) mod tests {
                 "{what}:\n{text}"
             );
         }
+    }
+
+    #[test]
+    fn a_port_without_a_device_has_no_mode() {
+        let mut status = sample();
+        let port = &mut status.ports[0];
+        port.absent = Some("there is no interface `eth9`".into());
+        port.mode.page_bytes = 0;
+        let text = render(&status, &[], Theme::PLAIN);
+        assert!(text.contains("is gone: there is no interface"), "{text}");
+        assert!(!text.contains("0 KiB pages"), "{text}");
     }
 
     #[test]

@@ -359,13 +359,13 @@ impl Lane {
     fn pipe_status(&self, slot: usize) -> Option<PipeStatus> {
         let pipe = self.pipes.slots.get(slot)?;
         let counters = pipe.nic.counters();
+        let session = self.pipes.sessions.get(pipe.session);
+        let port_names = &self.housekeeping.reports.port_names;
         Some(PipeStatus {
-            session: self
-                .pipes
-                .sessions
-                .get(pipe.session)
-                .map_or(0, |session| session.session),
+            session: session.map_or(0, |session| session.session),
             pipe: pipe.number,
+            program: session.map(|session| session.program.to_string()),
+            port: pipe.port.and_then(|port| port_names.get(&port).cloned()),
             kind: pipe.kind,
             capacity_bytes: pipe.capacity_bytes,
             page_bytes: pipe.page_bytes,

@@ -47,6 +47,8 @@ pub fn pipe(pipe: u32) -> PipeStatus {
     PipeStatus {
         session: 3,
         pipe,
+        program: Some("p".into()),
+        port: Some("p0".into()),
         kind: PipeKind::RxTx,
         capacity_bytes: 1 << 20,
         page_bytes: 4096,
