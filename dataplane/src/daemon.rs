@@ -9,13 +9,17 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use covalent_api::guid::Guid;
 use covalent_config::{Config, ConfigError, PortConfig, PortKind, other_node::OtherNode};
 use covalent_counters::Board;
 use covalent_ebpf::EbpfError;
-use covalent_ipc::{reaper::Reaper, seqpacket::Listener};
+use covalent_ipc::{
+    reaper::Reaper,
+    seqpacket::{Connection, Listener},
+};
 use covalent_protocol::agreement::{Held, digest};
 use nix::{errno::Errno, unistd::Uid};
 use tracing::{info, warn};
@@ -24,7 +28,7 @@ use crate::{
     carrier::CarrierWatch,
     cores::{self, NoSuchCore},
     fault_injection::{FaultInjection, FaultsRefused},
-    identity::{Identity, IdentityError},
+    identity::{Identity, IdentityError, of_process},
     journal::{
         self, Inspected, Journal, JournalOptions, JournalWatch, OnLoss, OpenError, Recovered,
     },
@@ -46,6 +50,9 @@ use crate::{
     },
     telemetry::{HostCounters, Telemetry},
 };
+
+/// How long a start that finds its socket taken waits for a connection to the holder.
+const LISTENER_PATIENCE: Duration = Duration::from_millis(200);
 
 /// A running daemon. Stop it with [`Daemon::stop`]; dropping it stops it too.
 #[derive(Debug)]
@@ -96,7 +103,7 @@ pub enum StartError {
         /// The operating system's error.
         source: io::Error,
         /// A remedy, if known.
-        hint: &'static str,
+        hint: String,
     },
     /// A port cannot be opened.
     #[error(transparent)]
@@ -454,14 +461,16 @@ fn listen(
     let path = config.socket_path();
     let failed = |source: io::Error| StartError::Socket {
         hint: match source.kind() {
-            io::ErrorKind::AddrInUse => {
-                ": another daemon answers there; stop it, or give this node its own \
-                 `node.runtime_dir`"
-            }
+            io::ErrorKind::AddrInUse => format!(
+                ": another daemon answers there{}; stop it, or give this node its own \
+                 `node.runtime_dir`",
+                of_process(listening_process(&path))
+            ),
             io::ErrorKind::PermissionDenied => {
                 ": run as root, or set `node.runtime_dir` to a directory that you may write to"
+                    .to_owned()
             }
-            _ => "",
+            _ => String::new(),
         },
         path: path.clone(),
         source,
@@ -511,6 +520,12 @@ fn listen(
         );
     }
     Ok(listener)
+}
+
+/// The process that listens at `path`.
+fn listening_process(path: &Path) -> Option<u32> {
+    let connection = Connection::connect_timeout(path, LISTENER_PATIENCE).ok()?;
+    u32::try_from(connection.peer_credentials().ok()?.pid).ok()
 }
 
 /// Restricts connections to the daemon's own user and the members of the group, if there is one.

@@ -3,8 +3,9 @@
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, Read},
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
+    process,
 };
 
 use covalent_api::guid::Guid;
@@ -40,10 +41,16 @@ pub struct Identity {
 pub enum IdentityError {
     /// Another daemon runs on the same state directory.
     #[error(
-        "state directory {0} is in use by another daemon: two nodes must not share an identity; \
-         give each node its own `node.state_dir`"
+        "state directory {directory} is in use by another daemon{}: two nodes must not share an \
+         identity; give each node its own `node.state_dir`",
+        of_process(*holder)
     )]
-    InUse(PathBuf),
+    InUse {
+        /// The directory.
+        directory: PathBuf,
+        /// The process id of that daemon, if its lock file contains it.
+        holder: Option<u32>,
+    },
     /// The GUID file was written by something else.
     #[error("{path} does not hold a GUID ({problem}): remove the file to generate a new identity")]
     Damaged {
@@ -103,6 +110,7 @@ fn lock(state_dir: &Path) -> Result<File, IdentityError> {
     let file = OpenOptions::new()
         .create(true)
         .truncate(false)
+        .read(true)
         .write(true)
         .mode(0o600)
         .open(&path)
@@ -111,10 +119,35 @@ fn lock(state_dir: &Path) -> Result<File, IdentityError> {
     file.set_permissions(fs::Permissions::from_mode(0o600))
         .map_err(failed("restrict the permissions of the lock file", &path))?;
     match lock_when_free(&file, &path) {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(IdentityError::InUse(state_dir.to_owned())),
+        Ok(()) => {
+            // For people only: a full disk does not prevent the start.
+            let _ = file
+                .set_len(0)
+                .and_then(|()| file.write_all_at(format!("{}\n", process::id()).as_bytes(), 0));
+            Ok(file)
+        }
+        Err(TryLockError::WouldBlock) => Err(IdentityError::InUse {
+            directory: state_dir.to_owned(),
+            holder: holder(&file),
+        }),
         Err(TryLockError::Error(source)) => Err(failed("lock", &path)(source).into()),
     }
+}
+
+/// The process id in a lock file, which its holder wrote.
+fn holder(lock: &File) -> Option<u32> {
+    let mut text = [0; 16];
+    let len = lock.read_at(&mut text, 0).ok()?;
+    std::str::from_utf8(text.get(..len)?)
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
+}
+
+/// The holder of something, for an error: empty if it is not known.
+pub fn of_process(pid: Option<u32>) -> String {
+    pid.map_or_else(String::new, |pid| format!(", process {pid}"))
 }
 
 /// Draws a GUID and stores it. A crash leaves either no file or a complete one.
@@ -200,7 +233,7 @@ mod tests {
         let _identity = Identity::take_with(&seen, dir.path()).unwrap();
         let files = fs::read_dir(dir.path()).unwrap();
         let files = files.map(|file| file.unwrap().path());
-        // The lock file is empty: only its lock counts.
+        // Of the lock file only its lock counts.
         let kept: BTreeSet<PathBuf> = files.filter(|it| !it.ends_with(LOCK_FILE)).collect();
         let names = [GUID_FILE, "secret"].map(|name| dir.path().join(name));
         assert_eq!(kept, names.into());
@@ -213,10 +246,10 @@ mod tests {
         let state = dir.path().join("deep/state");
         let first = Identity::take(&state).unwrap();
         let (guid, incarnation) = (first.guid, first.incarnation);
-        assert!(matches!(
-            Identity::take(&state),
-            Err(IdentityError::InUse(_))
-        ));
+        let error = Identity::take(&state).unwrap_err();
+        assert!(matches!(error, IdentityError::InUse { .. }), "{error}");
+        let holder = format!("another daemon, process {}:", process::id());
+        assert!(error.to_string().contains(&holder), "{error}");
         drop(first);
         let second = Identity::take(&state).unwrap();
         assert_eq!(second.guid, guid);

@@ -242,12 +242,20 @@ fn a_second_daemon_is_refused_and_the_socket_goes_with_the_first() {
     let error = covalent_dataplane::Daemon::start(second.clone())
         .expect_err("in use")
         .to_string();
-    assert!(error.contains("state"), "{error}");
+    let holder = format!("another daemon, process {}", std::process::id());
+    assert!(
+        error.contains("state") && error.contains(&holder),
+        "{error}"
+    );
     second.node.state_dir = dir.path().join("other-state");
     let error = covalent_dataplane::Daemon::start(second)
         .expect_err("in use")
         .to_string();
-    assert!(error.contains("another daemon"), "{error}");
+    let holder = format!(
+        "another daemon answers there, process {}",
+        std::process::id()
+    );
+    assert!(error.contains(&holder), "{error}");
     Client::connect(&socket);
     node.daemon.take().expect("runs").stop();
     assert!(!socket.exists());
