@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use covalent_api::status::{LinkStatus, NodeStatus};
+use covalent_api::status::{LinkStatus, NodeStatus, PortStatus};
 
 use super::finding::Finding;
 
@@ -15,8 +15,8 @@ const QUOTAS: [(&str, &str); 4] = [
     ("quota_relays", "questions to pass on"),
 ];
 
-/// Returns why links do not come up. A link that is only down, or whose neighbor does not reply, is
-/// no finding.
+/// Returns why links do not come up, and whether the node has lost all of them. One link of several
+/// that is only down, or whose neighbor does not reply, is no finding.
 pub fn links(status: &NodeStatus) -> Vec<Finding> {
     let refused = status.links.iter().filter_map(|link| {
         let refusal = link.refusal.as_ref()?;
@@ -24,7 +24,47 @@ pub fn links(status: &NodeStatus) -> Vec<Finding> {
         Some(Finding::failed(check, &refusal.reason, &refusal.cure))
     });
     let greedy = status.links.iter().filter_map(beyond_its_share);
-    refused.chain(greedy).collect()
+    refused.chain(greedy).chain(cut_off(status)).collect()
+}
+
+/// Returns a failure if no link to another node is up, and one has no carrier or was up before. A
+/// link that has a carrier and was never up may wait for a neighbor that is not installed yet.
+fn cut_off(status: &NodeStatus) -> Option<Finding> {
+    let of_port = |link: &LinkStatus| status.ports.iter().find(|port| port.name == link.port);
+    let links: Vec<_> = status
+        .links
+        .iter()
+        .map(|link| (link, of_port(link)))
+        .collect();
+    let outer = || {
+        let is_inner = |port: &&PortStatus| port.kind == "lane";
+        links
+            .iter()
+            .filter(move |(_, port)| !port.as_ref().is_some_and(is_inner))
+    };
+    let is_reported = |link: &LinkStatus| link.state == "up" || link.refusal.is_some();
+    if outer().any(|(link, _)| is_reported(link)) {
+        return None;
+    }
+    let is_lost = |link: &LinkStatus, port: Option<&PortStatus>| {
+        let has_interface = port.is_some_and(|port| port.interface.is_some());
+        link.ups > 0 || link.state == "down" && has_interface
+    };
+    if !outer().any(|&(link, port)| is_lost(link, port)) {
+        return None;
+    }
+    let states: Vec<String> = outer()
+        .map(|(link, _)| format!("{} is {}", link.port, link.state))
+        .collect();
+    Some(Finding::failed(
+        "links",
+        format!(
+            "none is up, so this node reaches no other: {}",
+            states.join(", ")
+        ),
+        "`down`: mend the cable, or set the interface up at both ends; `init`: the neighbor does not \
+         answer, so check its node; `covalent events` shows when and why the link failed",
+    ))
 }
 
 /// Returns the neighbor's requests beyond its quota since the daemon started.
@@ -118,6 +158,36 @@ mod tests {
         assert_eq!((judged.len(), judged[0].level), (1, Level::Warning));
         let expected = "b requested more than its share; refused: 7 announcements of nodes";
         assert_eq!(judged[0].found, expected);
+    }
+
+    #[test]
+    fn a_node_whose_links_are_all_down_is_cut_off() {
+        let mut status = samples::running().after;
+        status.links.truncate(1);
+        (status.links[0].refusal, status.links[0].drops) = (None, [].into());
+        let judge = |state: &str, ups: u64, change: fn(&mut NodeStatus)| {
+            let mut status = status.clone();
+            (status.links[0].state, status.links[0].ups) = (state.into(), ups);
+            change(&mut status);
+            links(&status)
+                .into_iter()
+                .map(|it| it.level)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(judge("up", 1, |_| {}), []);
+        assert_eq!(judge("down", 0, |_| {}), [Level::Failed]);
+        assert_eq!(judge("init", 3, |_| {}), [Level::Failed], "it was up");
+        assert_eq!(judge("init", 0, |_| {}), [], "no neighbor was met yet");
+        let no_interface = |status: &mut NodeStatus| status.ports[0].interface = None;
+        assert_eq!(judge("down", 0, no_interface), []);
+        let second_is_up = |status: &mut NodeStatus| {
+            let mut second = status.links[0].clone();
+            (second.port, second.state) = ("p9".into(), "up".into());
+            status.links.push(second);
+        };
+        assert_eq!(judge("down", 1, second_is_up), []);
+        let between_lanes = |status: &mut NodeStatus| status.ports[0].kind = "lane".into();
+        assert_eq!(judge("down", 1, between_lanes), []);
     }
 
     #[test]

@@ -22,6 +22,12 @@ pub const HOST: Broken = Broken {
             cure: "covalent up --config PLACE/covalent.toml",
         },
         Expected {
+            check: "links",
+            level: "failed",
+            found: &["none is up", "p0 is down"],
+            cure: "mend the cable",
+        },
+        Expected {
             check: "port p0: opened",
             level: "failed",
             found: &["not: "],
