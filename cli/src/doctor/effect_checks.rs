@@ -100,11 +100,10 @@ fn pages(config: &Config, port: &PortStatus) -> Finding {
     Finding::warning(
         check,
         format!(
-            "{found}: there were too few of 2 MiB when it was opened, which costs TLB misses with \
-             large rings"
+            "{found}, which are slower: too few huge pages of 2 MiB were free when it was opened"
         ),
-        "sysctl -w vm.nr_hugepages=256, then restart covalentd; or set huge_pages = \"never\" if \
-         this is intended",
+        "sysctl -w vm.nr_hugepages=256, then restart covalentd; or accept it: \
+         dataplane.huge_pages = \"never\"",
     )
 }
 

@@ -37,29 +37,32 @@ pub fn huge_pages(machine: &Machine, config: Option<&Config>) -> Finding {
     let needed = config.map_or(1, huge_pages_needed);
     // Includes space for pipes.
     let reserve = needed.max(1).next_power_of_two().max(256);
-    let cure = format!(
-        "sysctl -w vm.nr_hugepages={reserve} ({} MiB; in /etc/sysctl.d/ to keep it)",
-        (reserve * HUGE_PAGE_BYTES) >> 20
-    );
+    let cure = format!("sysctl -w vm.nr_hugepages={reserve}");
     let giant = match machine.giant_pages_free {
         0 => String::new(),
-        free => format!("; {free} of 1 GiB are free as well, which are not used"),
+        free => format!(" ({free} of 1 GiB are free, but not used)"),
     };
-    let found = format!("{free} free pages of 2 MiB, {needed} needed{giant}");
+    let found = format!("{free} huge pages of 2 MiB are free, {needed} needed{giant}");
     match policy {
         HugePages::Never => Finding::fine(CHECK, "disabled: 4 KiB pages are used"),
-        HugePages::Auto | HugePages::Require if free >= needed => {
-            Finding::fine(CHECK, format!("{found}: 2 MiB pages are used"))
-        }
+        HugePages::Auto | HugePages::Require if free >= needed => Finding::fine(CHECK, found),
         HugePages::Require => Finding::failed(
             CHECK,
-            format!("{found}: with dataplane.huge_pages = \"require\" covalentd will not start"),
-            cure,
+            format!(
+                "{found}: covalentd will not start, because dataplane.huge_pages is \"require\""
+            ),
+            format!(
+                "{cure}, which takes {} MiB",
+                (reserve * HUGE_PAGE_BYTES) >> 20
+            ),
         ),
         HugePages::Auto => Finding::warning(
             CHECK,
-            format!("{found}: 4 KiB pages are used, which costs TLB misses with large rings"),
-            format!("{cure}, or set huge_pages = \"never\" if this is intended"),
+            format!("{found}: covalentd will use pages of 4 KiB, which are slower"),
+            format!(
+                "{cure}, which takes {} MiB; or accept it: dataplane.huge_pages = \"never\"",
+                (reserve * HUGE_PAGE_BYTES) >> 20
+            ),
         ),
     }
 }
@@ -145,14 +148,14 @@ mod tests {
         assert!(
             finding
                 .found
-                .contains("3 free pages of 2 MiB, 1055 needed; 4 of 1 GiB"),
+                .contains("3 huge pages of 2 MiB are free, 1055 needed (4 of 1 GiB"),
             "{finding:?}"
         );
-        assert!(finding.found.contains("4 KiB pages are used"));
+        assert!(finding.found.contains("pages of 4 KiB, which are slower"));
         assert!(
             finding
                 .cure
-                .starts_with("sysctl -w vm.nr_hugepages=2048 (4096 MiB"),
+                .starts_with("sysctl -w vm.nr_hugepages=2048, which takes 4096 MiB; or"),
             "{finding:?}"
         );
     }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::finding::{Finding, Level};
-use crate::output::{self, Cell, Color, Table, Theme};
+use crate::output::{self, Cell, Color, Table, Theme, counted};
 
 /// The report of the doctor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -15,7 +15,7 @@ pub struct Report {
     pub took_ms: u64,
     /// Number of failed findings.
     pub failed: usize,
-    /// How many things could be better.
+    /// Number of warnings.
     pub warnings: usize,
     /// All that was looked at.
     pub findings: Vec<Finding>,
@@ -67,9 +67,13 @@ impl Report {
 
     fn summary(&self) -> String {
         match (self.failed, self.warnings) {
-            (0, 0) => "Nothing stands in the way.".to_owned(),
-            (0, warnings) => format!("Nothing stands in the way; {warnings} to better."),
-            (failed, warnings) => format!("{failed} in the way, {warnings} to better."),
+            (0, 0) => "No errors, no warnings.".to_owned(),
+            (0, warnings) => format!("No errors, {}.", counted(warnings as u64, "warning")),
+            (failed, warnings) => format!(
+                "{}, {}.",
+                counted(failed as u64, "error"),
+                counted(warnings as u64, "warning")
+            ),
         }
     }
 }
@@ -133,12 +137,14 @@ pub mod tests {
 
     #[test]
     fn the_last_line_counts() {
-        assert_eq!(report(&[]).summary(), "Nothing stands in the way.");
+        assert_eq!(report(&[]).summary(), "No errors, no warnings.");
+        let warned = report(&[|| Finding::warning("b", "x", "y")]);
+        assert_eq!(warned.summary(), "No errors, 1 warning.");
         let both = report(&[
             || Finding::failed("c", "x", "y"),
             || Finding::warning("b", "x", "y"),
         ]);
-        assert_eq!(both.summary(), "1 in the way, 1 to better.");
+        assert_eq!(both.summary(), "1 error, 1 warning.");
         assert_eq!(both.took_ms, 7);
     }
 }

@@ -15,7 +15,7 @@ pub const HOST: Broken = Broken {
     findings: &[Expected {
         check: "huge pages",
         level: "failed",
-        found: &["0 free pages of 2 MiB, 5 needed", "covalentd will not start"],
+        found: &["0 huge pages of 2 MiB are free, 5 needed", "covalentd will not start"],
         cure: "sysctl -w vm.nr_hugepages=256",
     }],
     mend: |ward, _| ward.edit("huge_pages = \"require\"", "huge_pages = \"never\""),
