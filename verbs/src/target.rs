@@ -59,15 +59,22 @@ pub(crate) fn resolve(
         Target::Name(name) => {
             let timeout = deadline.map_or(Timeout::FOREVER, Timeout::from);
             let status = device.status_timeout(timeout)?;
-            let is_wanted = |link: &&LinkStatus| link.peer_name.as_deref() == Some(name);
-            let neighbor = status.links.iter().find(is_wanted);
-            neighbor
-                .and_then(|link| link.peer)
+            neighbor(name, &status.links, true)
                 .or_else(|| far_node(name, &status.nodes))
+                // The last neighbor of a link that is not up: it may return.
+                .or_else(|| neighbor(name, &status.links, false))
                 .map(Some)
                 .ok_or_else(|| unknown_node(name, &own_name, &status))
         }
     }
+}
+
+/// The address of a neighbor by its name, on a link that is up or on one that is not.
+fn neighbor(name: &str, links: &[LinkStatus], is_up: bool) -> Option<Guid> {
+    let is_wanted = |link: &&LinkStatus| {
+        (link.state == "up") == is_up && link.peer_name.as_deref() == Some(name)
+    };
+    links.iter().find(is_wanted)?.peer
 }
 
 /// The address of a node beyond the neighbors by its name, or of a lane of it (`NAME.1`).
