@@ -85,7 +85,7 @@ impl Batch<'_, '_> {
     /// Notifies the lane of all posted verbs.
     ///
     /// # Errors
-    /// [`Error::DaemonGone`].
+    /// [`Error::DaemonGone`](crate::Error::DaemonGone).
     pub fn ring(self) -> Result<()> {
         self.verbs.ring()
     }
