@@ -16,9 +16,10 @@
 //                           views, which list the members.
 //   covalent_notice         Words about the program in the node's status.
 //
-// Status. Every function except covalent_last_error, covalent_last_in_doubt, covalent_status_name
-// and covalent_stamp_order returns a covalent_status as an int: 0 (or COVALENT_MISMATCH) on
-// success, a negative value on failure. After a failure covalent_last_error() returns the message.
+// Status. Every function except covalent_last_error, covalent_last_in_doubt, covalent_status_name,
+// covalent_outcome_name, covalent_refusal_name and covalent_stamp_order returns a covalent_status
+// as an int: 0 (or COVALENT_MISMATCH) on success, a negative value on failure. After a failure
+// covalent_last_error() returns the message.
 //
 // Handles. They are small values that may be copied freely. A handle that is zero, closed, foreign
 // or of another thread gives COVALENT_INVALID. So does a null pointer where none is allowed, and
@@ -39,9 +40,9 @@
 // machine's byte order, unless a function states otherwise.
 //
 // Threads. A device, its pipes and its queues may be used only on the thread that attached. On
-// other threads their handles give COVALENT_INVALID. Regions, framings and covalent_status_name may
-// be used on every thread. covalent_last_error and covalent_last_in_doubt refer to the calling
-// thread.
+// other threads their handles give COVALENT_INVALID. Regions, framings, and
+// covalent_status_name, covalent_outcome_name and covalent_refusal_name, may be used on every
+// thread. covalent_last_error and covalent_last_in_doubt refer to the calling thread.
 //
 // Processes. Handles belong to the process that attached. After fork(2) every call of the child on
 // them returns COVALENT_FORKED. Closing them in the child, explicitly or at exit, does nothing: the
@@ -1798,6 +1799,14 @@ covalent_order covalent_stamp_order(struct covalent_stamp first, struct covalent
 // `completion` points to a covalent_completion that this library filled. `region` is valid for
 // writes.
 int covalent_completion_region(const struct covalent_completion *completion, struct covalent_remote_region *region);
+
+// Returns an outcome's name, for logs: `COVALENT_OUTCOME_REFUSED`. Never null. `unknown` for a
+// number that is no outcome.
+const char *covalent_outcome_name(uint32_t outcome);
+
+// Returns a refusal's name, for logs: `COVALENT_REFUSAL_UNKNOWN_REGION`. Never null. `unknown` for
+// a number that is no refusal.
+const char *covalent_refusal_name(uint32_t refusal);
 
 // Opens a verb queue with room for `depth` verbs in flight, 1 to 16384. A device may have several.
 // Each has completions of its own, and verbs that wait for an unreachable node do not hold up

@@ -1,6 +1,10 @@
 //! Verbs and their completions as C has them.
 
-use std::{cmp::Ordering, ffi::c_int, mem::offset_of};
+use std::{
+    cmp::Ordering,
+    ffi::{CStr, c_char, c_int},
+    mem::offset_of,
+};
 
 use covalent::{
     CommitWord, Comparison, Completion, Condition, Guid, InDoubtId, Mode, Order, Outcome, Refusal,
@@ -441,6 +445,86 @@ const fn refusal_of(refusal: Refusal) -> covalent_refusal {
         Refusal::JournalFailed => COVALENT_REFUSAL_JOURNAL_FAILED,
     }
 }
+
+/// Returns an outcome's name, for logs: `COVALENT_OUTCOME_REFUSED`. Never null. `unknown` for a
+/// number that is no outcome.
+#[unsafe(no_mangle)]
+pub extern "C" fn covalent_outcome_name(outcome: u32) -> *const c_char {
+    let named = OUTCOMES.iter().find(|(known, _)| *known as u32 == outcome);
+    named.map_or(c"unknown", |(_, name)| name).as_ptr()
+}
+
+const OUTCOMES: [(covalent_outcome, &CStr); 15] = {
+    use covalent_outcome::*;
+    [
+        (COVALENT_OUTCOME_DONE, c"COVALENT_OUTCOME_DONE"),
+        (COVALENT_OUTCOME_OLD, c"COVALENT_OUTCOME_OLD"),
+        (COVALENT_OUTCOME_DATA, c"COVALENT_OUTCOME_DATA"),
+        (COVALENT_OUTCOME_MISMATCH, c"COVALENT_OUTCOME_MISMATCH"),
+        (COVALENT_OUTCOME_REFUSED, c"COVALENT_OUTCOME_REFUSED"),
+        (
+            COVALENT_OUTCOME_PEER_RESTARTED,
+            c"COVALENT_OUTCOME_PEER_RESTARTED",
+        ),
+        (
+            COVALENT_OUTCOME_NO_SUCH_NODE,
+            c"COVALENT_OUTCOME_NO_SUCH_NODE",
+        ),
+        (COVALENT_OUTCOME_MALFORMED, c"COVALENT_OUTCOME_MALFORMED"),
+        (COVALENT_OUTCOME_IN_DOUBT, c"COVALENT_OUTCOME_IN_DOUBT"),
+        (COVALENT_OUTCOME_UNDONE, c"COVALENT_OUTCOME_UNDONE"),
+        (COVALENT_OUTCOME_NEVER_SEEN, c"COVALENT_OUTCOME_NEVER_SEEN"),
+        (COVALENT_OUTCOME_FORGOTTEN, c"COVALENT_OUTCOME_FORGOTTEN"),
+        (COVALENT_OUTCOME_BAD_REPLY, c"COVALENT_OUTCOME_BAD_REPLY"),
+        (COVALENT_OUTCOME_REGION, c"COVALENT_OUTCOME_REGION"),
+        (COVALENT_OUTCOME_PATH, c"COVALENT_OUTCOME_PATH"),
+    ]
+};
+
+/// Returns a refusal's name, for logs: `COVALENT_REFUSAL_UNKNOWN_REGION`. Never null. `unknown` for
+/// a number that is no refusal.
+#[unsafe(no_mangle)]
+pub extern "C" fn covalent_refusal_name(refusal: u32) -> *const c_char {
+    let named = REFUSALS.iter().find(|(known, _)| *known as u32 == refusal);
+    named.map_or(c"unknown", |(_, name)| name).as_ptr()
+}
+
+const REFUSALS: [(covalent_refusal, &CStr); 13] = {
+    use covalent_refusal::*;
+    [
+        (COVALENT_REFUSAL_NONE, c"COVALENT_REFUSAL_NONE"),
+        (
+            COVALENT_REFUSAL_NO_RESOURCES,
+            c"COVALENT_REFUSAL_NO_RESOURCES",
+        ),
+        (
+            COVALENT_REFUSAL_BAD_REQUEST,
+            c"COVALENT_REFUSAL_BAD_REQUEST",
+        ),
+        (
+            COVALENT_REFUSAL_UNKNOWN_REGION,
+            c"COVALENT_REFUSAL_UNKNOWN_REGION",
+        ),
+        (
+            COVALENT_REFUSAL_OUT_OF_BOUNDS,
+            c"COVALENT_REFUSAL_OUT_OF_BOUNDS",
+        ),
+        (COVALENT_REFUSAL_NO_RIGHT, c"COVALENT_REFUSAL_NO_RIGHT"),
+        (
+            COVALENT_REFUSAL_UNSUPPORTED,
+            c"COVALENT_REFUSAL_UNSUPPORTED",
+        ),
+        (COVALENT_REFUSAL_BUSY, c"COVALENT_REFUSAL_BUSY"),
+        (COVALENT_REFUSAL_MISALIGNED, c"COVALENT_REFUSAL_MISALIGNED"),
+        (COVALENT_REFUSAL_BAD_LENGTH, c"COVALENT_REFUSAL_BAD_LENGTH"),
+        (COVALENT_REFUSAL_DUPLICATE, c"COVALENT_REFUSAL_DUPLICATE"),
+        (COVALENT_REFUSAL_QUEUE_FULL, c"COVALENT_REFUSAL_QUEUE_FULL"),
+        (
+            COVALENT_REFUSAL_JOURNAL_FAILED,
+            c"COVALENT_REFUSAL_JOURNAL_FAILED",
+        ),
+    ]
+};
 
 /// Converts a C verb.
 ///

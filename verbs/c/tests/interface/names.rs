@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ffi::{CStr, c_char},
     fs,
     path::{Path, PathBuf},
 };
@@ -207,6 +208,28 @@ fn variants(file: &Path, name: &str) -> Vec<String> {
     });
     let variants = found.next().expect("the enumeration is in this file");
     variants.iter().map(|each| each.ident.to_string()).collect()
+}
+
+/// Names that a log prints are the enumerators of the header.
+#[test]
+fn each_outcome_and_refusal_has_its_name() {
+    let source = root().join("verbs/c/src/verb.rs");
+    let enumerations: [(&str, extern "C" fn(u32) -> *const c_char); 2] = [
+        ("covalent_outcome", covalent_c::covalent_outcome_name),
+        ("covalent_refusal", covalent_c::covalent_refusal_name),
+    ];
+    for (enumeration, name_of_number) in enumerations {
+        // They are numbered from 0 in the order of the source.
+        let enumerators = variants(&source, enumeration);
+        let end = u32::try_from(enumerators.len()).unwrap();
+        let names = (0..=end).map(|number| {
+            // SAFETY: never null, ends in a zero.
+            let name = unsafe { CStr::from_ptr(name_of_number(number)) };
+            name.to_str().unwrap().to_owned()
+        });
+        let expected = enumerators.into_iter().chain(["unknown".to_owned()]);
+        assert_eq!(names.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    }
 }
 
 /// The compiler does not find these: `covalent` may add variants, so each `match` has a `_`.

@@ -418,6 +418,16 @@ fn statuses_have_names() {
     assert_eq!(name(99), "unknown");
 }
 
+#[test]
+fn outcomes_and_refusals_have_names() {
+    // SAFETY: never null, ends in a zero.
+    let outcome = unsafe { CStr::from_ptr(covalent_outcome_name(4)) };
+    assert_eq!(outcome, c"COVALENT_OUTCOME_REFUSED");
+    // SAFETY: as above.
+    let refusal = unsafe { CStr::from_ptr(covalent_refusal_name(3)) };
+    assert_eq!(refusal, c"COVALENT_REFUSAL_UNKNOWN_REGION");
+}
+
 const RECEIVING: &[u32] = &[COVALENT_PIPE_RX, COVALENT_PIPE_RX_TX, COVALENT_PIPE_BYTES];
 const TAKING: &[u32] = &[COVALENT_PIPE_RX, COVALENT_PIPE_BYTES];
 const OF_FRAMES: &[u32] = &[COVALENT_PIPE_RX, COVALENT_PIPE_TX, COVALENT_PIPE_RX_TX];
