@@ -27,7 +27,8 @@ use crate::{
 /// (network byte order), and are sent unchanged. A packet's room is free after the lane has copied
 /// the packet to the port. A slow port therefore fills the pipe. The lane then drops arriving
 /// packets and counts them (`counters().full`). Dropping the pipe returns it to the daemon. Packets
-/// that are not on the wire by then may be lost.
+/// that are not on the wire by then may be lost. The pipe has no `flush`: `counters().tx_packets`
+/// counts the packets that the lane has taken to send.
 ///
 /// Unlike [`RxPipe`](crate::RxPipe), it needs no `try_peek`: [`RxTxPipe::try_recv`] takes nothing
 /// until packets are sent or discarded. It has no `confirm` and `held`: packets are sent back in

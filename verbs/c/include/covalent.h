@@ -1351,7 +1351,9 @@ int covalent_pipe_open(struct covalent_device device,
                        struct covalent_pipe *pipe);
 
 // Closes a pipe. Its packets are gone: pointers to them must not be used any more. Packets that
-// are not on the wire yet may be lost: covalent_pipe_flush waits for them.
+// are not on the wire yet may be lost. For a TX pipe, covalent_pipe_flush waits for them. An RX/TX
+// pipe has no flush: `tx_packets` of covalent_pipe_read_counters counts the packets that the lane
+// has taken to send.
 int covalent_pipe_close(struct covalent_pipe pipe);
 
 // Returns the pipe's number, as covalent_device_next_rx_pipe does.
