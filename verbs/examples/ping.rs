@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! ping echo SOCKET PORT N    sends N frames of EtherType 0x88b6 back in place
+//! ping loop SOCKET PORT      the same in an event loop, until stdin closes
 //! ping send SOCKET PORT N    sends N frames, 32 at a time, and checks the frames that come back
 //! ```
 #![expect(clippy::print_stdout, reason = "a program that prints")]
@@ -11,9 +12,11 @@ use std::{
     env,
     error::Error,
     io::{self, Read},
+    os::fd::AsFd,
 };
 
 use covalent::{Device, Match, REQUEST_TIMEOUT, Timeout};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 // ANCHOR: ours
 const PIPE_BYTES: u64 = 1 << 20;
@@ -66,6 +69,34 @@ fn echo(socket: &str, port: &str, count: u64) -> Result<(), Box<dyn Error>> {
 }
 // ANCHOR_END: echo
 
+// ANCHOR: loop
+/// Sends frames back until stdin is readable or closes.
+fn echo_in_a_loop(socket: &str, port: &str) -> Result<(), Box<dyn Error>> {
+    let device = attach(socket, port)?;
+    let mut pipe = device.rx_tx_pipe(PIPE_BYTES, port)?;
+    pipe.bind(&OURS)?;
+    println!("ready");
+    let stdin = io::stdin();
+    let mut fds = [
+        PollFd::new(device.as_fd(), PollFlags::POLLIN),
+        PollFd::new(stdin.as_fd(), PollFlags::POLLIN),
+    ];
+    while fds[1].any() != Some(true) {
+        device.arm()?;
+        while let Some(mut batch) = pipe.try_recv()? {
+            while let Some(mut frame) = batch.next_packet() {
+                if frame.len() == FRAME_BYTES {
+                    frame[FRAME_BYTES - 1] ^= 0xff;
+                }
+            }
+            batch.send_all()?; // a batch that is dropped is received again
+        }
+        poll(&mut fds, PollTimeout::NONE)?;
+    }
+    Ok(())
+}
+// ANCHOR_END: loop
+
 // ANCHOR: send
 fn send(socket: &str, port: &str, count: u64) -> Result<(), Box<dyn Error>> {
     let device = attach(socket, port)?;
@@ -105,7 +136,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["echo", socket, port, count] => echo(socket, port, count.parse()?),
+        ["loop", socket, port] => echo_in_a_loop(socket, port),
         ["send", socket, port, count] => send(socket, port, count.parse()?),
-        _ => Err("usage: ping echo|send SOCKET PORT N".into()),
+        _ => Err("usage: ping echo|send SOCKET PORT N, or ping loop SOCKET PORT".into()),
     }
 }

@@ -3,8 +3,10 @@
 // Frames sent and echoed.
 //
 //   ping echo SOCKET PORT N    sends N frames of EtherType 0x88b6 back, without a copy
+//   ping loop SOCKET PORT      the same in an event loop, until stdin closes
 //   ping send SOCKET PORT N    sends N frames, 32 at a time, and checks the returned frames
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +87,38 @@ static int echo(const char *socket_path, const char *port, unsigned long count) 
 }
 // ANCHOR_END: echo
 
+// ANCHOR: loop
+// Sends frames back until stdin is readable or closes.
+static int echo_in_a_loop(const char *socket_path, const char *port) {
+    covalent_device device;
+    check(covalent_device_attach(socket_path, "ping loop", lane_of(socket_path, port), &device), "attach");
+    covalent_pipe pipe;
+    check(covalent_pipe_open(device, COVALENT_PIPE_RX_TX, PIPE_BYTES, port, &pipe), "open");
+    check(covalent_pipe_bind(pipe, &OURS), "bind");
+    puts("ready");
+    fflush(stdout);
+    int device_fd;
+    check(covalent_device_fd(device, &device_fd), "get the descriptor");
+    struct pollfd fds[2] = {{.fd = device_fd, .events = POLLIN}, {.fd = 0, .events = POLLIN}};
+    while (fds[1].revents == 0) {
+        check(covalent_device_arm(device), "arm");
+        covalent_packet_mut packets[AT_A_TIME];
+        size_t received;
+        do {
+            check(covalent_pipe_recv_mut(pipe, 0, packets, AT_A_TIME, &received), "receive");
+            for (size_t i = 0; i < received; i++) {
+                if (packets[i].length_bytes == FRAME_BYTES)
+                    packets[i].data[FRAME_BYTES - 1] ^= 0xff;
+            }
+            check(covalent_pipe_send_received(pipe), "send back"); // otherwise received again
+        } while (received > 0);
+        expect(poll(fds, 2, -1) > 0, "poll");
+    }
+    check(covalent_device_close(device), "close the device");
+    return 0;
+}
+// ANCHOR_END: loop
+
 // ANCHOR: send
 static int send_all(const char *socket_path, const char *port, unsigned long count) {
     covalent_device device;
@@ -141,9 +175,12 @@ int main(int argc, char **argv) {
     if (argc == 5 && strcmp(argv[1], "echo") == 0) {
         return echo(argv[2], argv[3], strtoul(argv[4], NULL, 10));
     }
+    if (argc == 4 && strcmp(argv[1], "loop") == 0) {
+        return echo_in_a_loop(argv[2], argv[3]);
+    }
     if (argc == 5 && strcmp(argv[1], "send") == 0) {
         return send_all(argv[2], argv[3], strtoul(argv[4], NULL, 10));
     }
-    fprintf(stderr, "usage: ping echo|send SOCKET PORT N\n");
+    fprintf(stderr, "usage: ping echo|send SOCKET PORT N, or ping loop SOCKET PORT\n");
     return 2;
 }

@@ -174,6 +174,18 @@ fn frames_go_out_and_back() {
 }
 
 #[test]
+fn an_event_loop_sends_frames_back_until_its_input_closes() {
+    let directory = tempfile::tempdir().unwrap();
+    let ping = compile(&directory, "ping", Linking::Dynamic);
+    let nodes = Nodes::start(&["p0"]);
+    let mut echo = Running::start(&ping, &["loop", &socket(&nodes, "b"), "p0"]);
+    assert_eq!(echo.line(), "ready");
+    let sender = Running::start(&ping, &["send", &socket(&nodes, "a"), "p0", "3000"]);
+    assert_eq!(sender.finish(), "3000");
+    assert_eq!(echo.finish(), "");
+}
+
+#[test]
 fn lines_are_read_whole_and_those_without_end_left_out() {
     let directory = tempfile::tempdir().unwrap();
     let logs = compile(&directory, "logs", Linking::Dynamic);
