@@ -258,9 +258,12 @@ pub enum Outcome {
     /// It was not executed: the daemon could not read the request.
     Malformed,
     /// *Not final.* The link was lost and no path leads to the other node now, so it is unknown
-    /// here whether the verb was executed. Another completion with the same id and user data
-    /// follows as soon as a path returns. A program that will not run until then keeps the name,
-    /// for [`query_in_doubt`](crate::Verbs::query_in_doubt).
+    /// here whether the verb was executed. A verb that the lane never sent waits without this
+    /// completion: a [watch](crate::Verbs::post_watch) reports the path.
+    ///
+    /// Another completion with the same id and user data follows as soon as a path returns. A
+    /// program that will not run until then keeps the name, for
+    /// [`query_in_doubt`](crate::Verbs::query_in_doubt).
     InDoubt(InDoubtId),
     /// The [queried](crate::Verbs::query_in_doubt) verb was not executed and will not be: the
     /// other node reversed it.
