@@ -86,13 +86,17 @@ pub enum Error {
     /// [`query_in_doubt`](crate::Verbs::query_in_doubt): only
     /// [`Outcome::InDoubt`](crate::Outcome::InDoubt) carries one, when no path is left.
     #[error(
-        "the deadline passed while verb {} was in flight: a later poll reports whether it was \
-         executed",
+        "the deadline passed while verb {}{object} was in flight: a later poll reports whether it \
+         was executed",
         id.number()
     )]
+    #[non_exhaustive]
     InDoubt {
         /// The verb's number.
         id: VerbId,
+        /// Region and node, and whether a path to the node is up, as a part of the sentence. Empty
+        /// after a call that knows only the verb's number.
+        object: String,
     },
     /// As many verbs are in flight as the queue accepts, or the pipe to the daemon is full. Take
     /// completions first.

@@ -675,7 +675,10 @@ impl<'d> Verbs<'d> {
                 return Ok(completion);
             }
             match self.wait_for_arrival(deadline) {
-                Err(Error::Deadline { .. }) => return Err(Error::InDoubt { id }),
+                Err(Error::Deadline { .. }) => {
+                    let object = String::new();
+                    return Err(Error::InDoubt { id, object });
+                }
                 Err(error) => self.survive(error)?,
                 Ok(()) => {}
             }
@@ -774,7 +777,8 @@ impl<'d> Verbs<'d> {
     /// [`Error::DaemonGone`]. [`Error::QueueFull`] if as many verbs are in flight as the queue
     /// accepts. After `timeout`, [`Error::Deadline`] if the verb was not posted,
     /// [`Error::InDoubt`] if it is in flight, and [`Error::VerbRefused`] with [`Refusal::Busy`] if
-    /// it was busy until then.
+    /// it was busy until then. The text of [`Error::InDoubt`] reports whether a path to the node is
+    /// up, for which it queries the local daemon for at most 50 ms more.
     pub fn execute(
         &mut self,
         region: &RemoteRegion,
@@ -796,7 +800,13 @@ impl<'d> Verbs<'d> {
         let mut given_back = GivenBack::default();
         loop {
             let id = self.post_until(region, verb, mode, deadline)?;
-            let completion = self.wait_until(id, deadline)?;
+            let completion = match self.wait_until(id, deadline) {
+                Err(Error::InDoubt { id, .. }) => {
+                    let object = target::of_region(self.device, region);
+                    return Err(Error::InDoubt { id, object });
+                }
+                completion => completion?,
+            };
             match completion.outcome {
                 // A stopping daemon refuses verbs that it never sent in this way.
                 Outcome::Refused(Refusal::NoResources)
@@ -995,7 +1005,7 @@ pub(crate) fn executed_on(
             }
             _ => String::new(),
         };
-        (node, format!("with key {}{known}", region.rkey()))
+        (node, format!("with key {:#010x}{known}", region.rkey()))
     })
 }
 

@@ -143,7 +143,7 @@ impl From<Error> for Failure {
             Error::Version(_) | Error::Layout(_) => COVALENT_VERSION,
             Error::Refused { .. } => COVALENT_REFUSED,
             Error::Deadline { .. } => COVALENT_DEADLINE,
-            Error::InDoubt { id } => {
+            Error::InDoubt { id, .. } => {
                 LAST_IN_DOUBT.set(id.number());
                 COVALENT_IN_DOUBT
             }

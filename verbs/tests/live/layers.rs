@@ -122,10 +122,10 @@ fn a_watch_completes_when_the_program_is_wrong_about_the_path() {
 }
 
 #[test]
-fn a_lookup_without_an_answer_reports_that_no_path_is_up() {
+fn a_lookup_or_verb_without_an_answer_reports_that_no_path_is_up() {
     let nodes = Nodes::start(&["p0"]);
     let (a, b) = (nodes.attach("a"), nodes.attach("b"));
-    let _bank = b.register_region("bank", 64, Rights::ALL).unwrap();
+    let bank = b.register_region("bank", 64, Rights::ALL).unwrap();
     let mut verbs = a.verbs().unwrap();
     let target = Target::Guid(b.address());
     let soon_over = Duration::from_millis(100);
@@ -138,6 +138,15 @@ fn a_lookup_without_an_answer_reports_that_no_path_is_up() {
     assert!(matches!(error, Error::Deadline { .. }), "{error}");
     let text = error.to_string();
     for words in ["no path to it is up", "`covalent links`"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    // Of a verb that is still in flight too, with its region.
+    let key = RemoteRegion::from_key(Some(b.address()), bank.rkey(), 64, Rights::ALL);
+    let error = verbs.fetch_add(&key, 0, 1, soon_over).unwrap_err();
+    assert!(matches!(error, Error::InDoubt { .. }), "{error}");
+    let text = error.to_string();
+    let region = format!("region with key {:#010x} of node b", bank.rkey());
+    for words in [&region, "no path to it is up", "`covalent links`"] {
         assert!(text.contains(words), "{words}: {text}");
     }
     // A short outage is survived: the lookup waits for the link.

@@ -198,7 +198,7 @@ fn doubted(nodes: &Nodes, verbs: &mut Verbs<'_>, counter: &RemoteRegion) -> Verb
         .fetch_add(counter, 0, 1, before + Duration::from_millis(100))
         .unwrap_err();
     assert!(before.elapsed() >= Duration::from_millis(100));
-    let Error::InDoubt { id } = error else {
+    let Error::InDoubt { id, .. } = error else {
         panic!("{error}")
     };
     id
@@ -220,7 +220,7 @@ fn a_deadline_leaves_doubt_and_a_later_wait_ends_it() {
             .wait(id, Instant::now() + Duration::from_millis(5))
             .unwrap_err();
         assert!(
-            matches!(error, Error::InDoubt { id: same } if same == id),
+            matches!(error, Error::InDoubt { id: same, .. } if same == id),
             "{error}"
         );
         nodes.set_port("p0", true);

@@ -378,7 +378,7 @@ fn refusals(device: &Device, target: Target<'_>, own: &Region, read_only: &Regio
         Some(guid) => guid.to_string(),
         None => device.lane_name(),
     };
-    for part in ["with key 77", &format!("node {node} ")] {
+    for part in ["with key 0x0000004d", &format!("node {node} ")] {
         assert!(error.contains(part), "{part} in {error}");
     }
     let error = verbs

@@ -327,7 +327,7 @@ fn matches_verbs_and_modes_that_make_no_sense() {
         };
         let status = covalent_fetch_add(queue, &raw const nowhere, 0, 1, -1, &raw mut found);
         assert_eq!(status, covalent_status::COVALENT_VERB_REFUSED as c_int);
-        let unknown = format!("node a has no region with key {}", nowhere.rkey);
+        let unknown = format!("node a has no region with key {:#010x}", nowhere.rkey);
         assert!(last_error().contains(&unknown), "{}", last_error());
         let mut absent = remote;
         for (node, at) in [
