@@ -1,5 +1,7 @@
 //! The kinds of pipe.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// Direction and content of a pipe.
@@ -19,4 +21,18 @@ pub enum PipeKind {
     VerbSubmit,
     /// Verb completions to the application (an RX pipe that no port sees).
     VerbComplete,
+}
+
+/// The name that the documentation uses.
+impl fmt::Display for PipeKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Rx => "RX",
+            Self::Tx => "TX",
+            Self::RxTx => "RX/TX",
+            Self::RxBytes => "byte",
+            Self::VerbSubmit => "verb submission",
+            Self::VerbComplete => "verb completion",
+        })
+    }
 }

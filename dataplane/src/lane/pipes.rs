@@ -295,7 +295,7 @@ impl Pipes {
         };
         let (session, number, kind) = (pipe.session, pipe.number, pipe.kind);
         self.expel(session, violation, || {
-            format!("pipe {number} ({kind:?}): {violation}")
+            format!("pipe {number} ({kind}): {violation}")
         });
     }
 

@@ -399,10 +399,10 @@ impl Server {
     ) -> Result<Option<u16>, Refused> {
         match (kind, port) {
             (PipeKind::VerbSubmit | PipeKind::VerbComplete, Some(_)) => {
-                Err(format!("a {kind:?} pipe has no port: give `port` as null"))
+                Err(format!("a {kind} pipe has no port: give `port` as null"))
             }
             (PipeKind::Tx | PipeKind::RxTx, None) => Err(format!(
-                "a {kind:?} pipe sends on a port: name one of {}",
+                "{kind} pipes send on a port: name one of {}",
                 self.ports.names()
             )),
             (_, None) => Ok(None),
@@ -452,7 +452,7 @@ impl Server {
             PipeKind::Rx | PipeKind::RxTx | PipeKind::RxBytes
         ) {
             return Err(format!(
-                "pipe {pipe} is a {:?} pipe: only Rx, RxTx and RxBytes pipes receive frames",
+                "pipe {pipe} is of kind {}: only RX, RX/TX and byte pipes receive frames",
                 record.kind
             ));
         }
@@ -524,7 +524,7 @@ impl Server {
         let (lane, record) = self.pipe_of(session, pipe)?;
         if record.kind != PipeKind::Rx {
             return Err(format!(
-                "pipe {pipe} is a {:?} pipe: captures go into Rx pipes",
+                "pipe {pipe} is of kind {}: captures go into RX pipes",
                 record.kind
             ));
         }
@@ -550,18 +550,18 @@ impl Server {
         let kind = record.kind;
         if matches!(kind, PipeKind::VerbSubmit | PipeKind::VerbComplete) {
             return Err(format!(
-                "pipe {pipe} is a {kind:?} pipe: verbs have no rate limit and no stamp"
+                "pipe {pipe} is a {kind} pipe: verbs have no rate limit and no stamp"
             ));
         }
         if tuning.rate_limit.is_some() && !matches!(kind, PipeKind::Tx | PipeKind::RxTx) {
             return Err(format!(
-                "pipe {pipe} is a {kind:?} pipe, which sends nothing: a rate limit is for Tx and \
-                 RxTx pipes"
+                "pipe {pipe} is of kind {kind} and sends nothing: a rate limit is for TX and RX/TX \
+                 pipes"
             ));
         }
         if tuning.stamp_at_bytes.is_some() && kind == PipeKind::RxBytes {
             return Err(format!(
-                "pipe {pipe} is an RxBytes pipe: its bytes are of datagrams of unknown ends and \
+                "pipe {pipe} is a byte pipe: its bytes are of datagrams of unknown ends and \
                  are not stamped"
             ));
         }

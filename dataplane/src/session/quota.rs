@@ -97,7 +97,11 @@ impl Quota {
                 self.pipes
             ));
         }
-        self.take_memory(pipe_memory_bytes(capacity_bytes), elsewhere_bytes)?;
+        self.take_memory(
+            pipe_memory_bytes(capacity_bytes),
+            elsewhere_bytes,
+            PIPE_MEMORY,
+        )?;
         self.pipes += 1;
         self.mappings += PIPE_MAPPINGS;
         Ok(())
@@ -132,7 +136,7 @@ impl Quota {
                 "this session has {REGIONS_MAX} regions, the maximum"
             ));
         }
-        self.take_memory(size_bytes, elsewhere_bytes)?;
+        self.take_memory(size_bytes, elsewhere_bytes, "")?;
         self.regions += 1;
         self.mappings += REGION_MAPPINGS;
         Ok(())
@@ -171,12 +175,13 @@ impl Quota {
         self.bindings -= count;
     }
 
-    fn take_memory(&mut self, bytes: u64, elsewhere_bytes: u64) -> Result<(), String> {
+    /// `note` follows the numbers in the reason of a refusal.
+    fn take_memory(&mut self, bytes: u64, elsewhere_bytes: u64, note: &str) -> Result<(), String> {
         let total = self.memory_bytes + bytes;
         if total > self.memory_bytes_max {
             return Err(format!(
-                "this session's memory would grow to {} MiB; `dataplane.session_memory_max_mib` \
-                 allows {}{}",
+                "this session's memory would grow to {} MiB{note}; \
+                 `dataplane.session_memory_max_mib` allows {}{}",
                 total.div_ceil(MIB),
                 self.memory_bytes_max / MIB,
                 self.advice_on_closed()
@@ -186,9 +191,9 @@ impl Quota {
         let user_total = total.saturating_add(elsewhere_bytes);
         if user_total > user_max {
             return Err(format!(
-                "the memory of all your sessions would grow to {} MiB; one user may have {}, which \
-                 is {FULL_SESSIONS_PER_USER} times `dataplane.session_memory_max_mib`: stop some \
-                 of your programs{}",
+                "the memory of all your sessions would grow to {} MiB{note}; one user may have {}, \
+                 which is {FULL_SESSIONS_PER_USER} times `dataplane.session_memory_max_mib`: stop \
+                 some of your programs{}",
                 user_total.div_ceil(MIB),
                 user_max / MIB,
                 self.advice_on_closed()
@@ -217,6 +222,9 @@ pub const fn session_slots(pipes_max: u32) -> u32 {
     let slots = (pipes_max * 2).next_power_of_two();
     if slots < 2 { 2 } else { slots }
 }
+
+/// Why a pipe takes more memory than its capacity, in the reason of a refusal.
+const PIPE_MEMORY: &str = " (a pipe takes 1/16 more than its capacity)";
 
 /// Memory of a pipe: its ring, and four bytes of length for each 64 bytes of the ring.
 const fn pipe_memory_bytes(capacity_bytes: u64) -> u64 {
@@ -249,7 +257,7 @@ mod tests {
         quota.take_pipe(1 << 19, 0).unwrap();
         let reason = quota.take_pipe(1 << 19, 0).unwrap_err();
         assert!(
-            reason.contains("to 2 MiB; `dataplane.session_memory_max_mib` allows 1"),
+            reason.contains("to 2 MiB (a pipe takes 1/16 more than its capacity); `dataplane"),
             "{reason}"
         );
         assert!(!reason.contains("closed"), "{reason}");

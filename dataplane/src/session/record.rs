@@ -92,7 +92,7 @@ impl SessionRecord {
             PipeKind::VerbComplete => PipeKind::VerbSubmit,
             _ if completions.is_some() => {
                 return Err(format!(
-                    "a {kind:?} pipe carries no verbs: give `completions` as null"
+                    "a pipe of kind {kind} carries no verbs: give `completions` as null"
                 ));
             }
             _ => return Ok(None),

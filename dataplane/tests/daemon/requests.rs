@@ -92,7 +92,7 @@ fn impossible_requests_are_refused_with_their_reason() {
                 matches: Match::Any,
                 spread: None,
             })
-            .contains("only Rx")
+            .contains("only RX")
     );
     let arp = Match::EtherType { ethertype: 0x0806 };
     assert!(

@@ -145,7 +145,7 @@ fn a_capture_that_cannot_be_is_refused_with_the_reason() {
     let all = |pipe| tap(pipe, TapFrames::All, 64);
     for (request, expected) in [
         (all(everywhere), "names no port"),
-        (all(out), "captures go into Rx pipes"),
+        (all(out), "captures go into RX pipes"),
         (tap(first, TapFrames::All, 13), "expected 14 to 65535"),
         (all(99), "99"),
     ] {

@@ -278,7 +278,7 @@ impl Holdings {
 
 impl HeldPipe {
     fn reopen(&self, client: &mut Client, id: u32, deadline: Instant) -> Result<Opened> {
-        let what = format!("open pipe {id} ({:?}) again", self.kind);
+        let what = format!("open pipe {id} ({}) again", self.kind);
         let request = Request::OpenPipeAgain {
             pipe: id,
             kind: self.kind,

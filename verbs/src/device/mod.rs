@@ -684,8 +684,8 @@ impl Device {
             completions,
         };
         let what = match port {
-            Some(port) => format!("open a pipe ({kind:?}) on port {port}"),
-            None => format!("open a pipe ({kind:?})"),
+            Some(port) => format!("open a pipe ({kind}) on port {port}"),
+            None => format!("open a pipe ({kind})"),
         };
         let opened = self.retried(|client| {
             let (reply, fds) = client.request(&request, &what)?;
