@@ -777,8 +777,7 @@ impl<'d> Verbs<'d> {
     /// [`Error::DaemonGone`]. [`Error::QueueFull`] if as many verbs are in flight as the queue
     /// accepts. After `timeout`, [`Error::Deadline`] if the verb was not posted,
     /// [`Error::InDoubt`] if it is in flight, and [`Error::VerbRefused`] with [`Refusal::Busy`] if
-    /// it was busy until then. The text of [`Error::InDoubt`] reports whether a path to the node is
-    /// up, for which it queries the local daemon for at most 50 ms more.
+    /// it was busy until then.
     pub fn execute(
         &mut self,
         region: &RemoteRegion,

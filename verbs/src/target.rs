@@ -112,37 +112,20 @@ pub(crate) fn why_no_answer(device: &Device, node: Option<Guid>) -> &'static str
     }
 }
 
-/// The part of [`Error::InDoubt`] about a verb on `region`: the region, its node, and the state of
-/// the path to the node now.
+/// The part of [`Error::InDoubt`] about a verb on `region`. Queries nothing: callers may poll with
+/// short timeouts.
 pub(crate) fn of_region(device: &Device, region: &RemoteRegion) -> String {
     let rkey = region.rkey();
-    let Some(node) = region.node().filter(|&node| node != device.address()) else {
-        let own = device.lane_name();
-        return format!(" on the region with key {rkey:#010x} of node {own}");
-    };
-    // Without a prompt reply of the daemon, the text has neither the name nor the path.
-    let Ok(status) = device.status_timeout(REASON_TIMEOUT) else {
-        return format!(" on the region with key {rkey:#010x} of node {node}");
-    };
-    let name = name_of(node, &status).map_or_else(|| node.to_string(), ToOwned::to_owned);
-    let path = match has_path(node, &status.links, &status.nodes, status.omitted) {
-        None => "",
-        Some(true) => {
-            " (a path to it is up, so its daemon is busy or stopped, or the path was down until now)"
-        }
-        Some(false) => " (no path to it is up; `covalent links` shows the links of this node)",
-    };
-    format!(" on the region with key {rkey:#010x} of node {name}{path}")
-}
-
-/// The name of the node with this address, if the daemon knows it.
-fn name_of(node: Guid, status: &NodeStatus) -> Option<&str> {
-    let mut links = status.links.iter();
-    let mut nodes = status.nodes.iter();
-    links
-        .find(|link| link.peer == Some(node))
-        .and_then(|link| link.peer_name.as_deref())
-        .or_else(|| nodes.find(|far| far.guid == node)?.name.as_deref())
+    match region.node().filter(|&node| node != device.address()) {
+        None => format!(
+            " on the region with key {rkey:#010x} of node {}",
+            device.lane_name()
+        ),
+        Some(node) => format!(
+            " on the region with key {rkey:#010x} of node {node} (`covalent links` shows whether a \
+             path to it is up)"
+        ),
+    }
 }
 
 /// Whether a path leads to `node`: over a link that is up, or through other nodes. `None`: unknown,
