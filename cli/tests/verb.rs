@@ -177,6 +177,7 @@ fn a_verb_that_was_not_executed_is_reported_with_its_cure() {
     let lookup = ["verb", "lookup", &guid, "notes", "--timeout", "0.2"];
     let (went, printed) = two.a.run(&lookup);
     for words in [
+        "nothing was posted: node ",
         "did not report within 0.2 s",
         "no path to it is up",
         "`covalent links`",

@@ -76,13 +76,13 @@ fn open(verbs: &mut Verbs<'_>, place: &Place, deadline: Instant) -> Result<Remot
                  regions; a durable one is served once its owner has registered it"
             ),
             Error::UnknownNode { known, .. } => anyhow!(
-                "no node named `{node}` is known here; known: {known}\n  \
+                "nothing was posted: no node named `{node}` is known here; known: {known}\n  \
                  cure: `covalent links` and `covalent status --nodes` show the reachable nodes; \
                  `local` is this node"
             ),
             error @ (Error::Deadline { .. } | Error::InDoubt { .. }) => anyhow!(
-                "node {node} did not report within {} s whether it has a region `{region}`: \
-                 {error}\n  \
+                "nothing was posted: node {node} did not report within {} s whether it has a region \
+                 `{region}`: {error}\n  \
                  cure: mend a link that `covalent links` shows as not up; --timeout waits longer",
                 place.options.timeout
             ),
