@@ -1,12 +1,13 @@
 //! One `covalent up`, `down` or `configure` at a time for each node.
 
 use std::{
+    io,
     path::Path,
     thread,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, anyhow, bail};
 use covalent_config::Config;
 use covalent_ipc::lock_file::LockFile;
 
@@ -42,7 +43,7 @@ impl NodeLock {
         let deadline = Instant::now() + LET_GO;
         loop {
             let taken = LockFile::try_take(&path);
-            if let Some(file) = taken.with_context(|| format!("cannot lock {}", path.display()))? {
+            if let Some(file) = taken.map_err(|error| cannot_lock(&path, &error))? {
                 return Ok(Self { _file: file });
             }
             if Instant::now() >= deadline {
@@ -56,9 +57,31 @@ impl NodeLock {
     }
 }
 
+fn cannot_lock(path: &Path, error: &io::Error) -> anyhow::Error {
+    let cure = match error.kind() {
+        io::ErrorKind::PermissionDenied => "\n  cure: run as root",
+        _ => "",
+    };
+    anyhow!("cannot lock {}: {error}{cure}", path.display())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_user_without_access_reads_to_run_as_root() {
+        let has_cure = |error: io::Error| {
+            let text = cannot_lock(Path::new("/run/covalent/node.lock"), &error).to_string();
+            assert!(
+                text.starts_with("cannot lock /run/covalent/node.lock: "),
+                "{text}"
+            );
+            text.ends_with("cure: run as root")
+        };
+        assert!(has_cure(io::ErrorKind::PermissionDenied.into()));
+        assert!(!has_cure(io::ErrorKind::StorageFull.into()));
+    }
 
     #[test]
     fn a_second_holder_is_refused_and_the_lock_ends_with_its_holder() {

@@ -58,10 +58,13 @@ pub fn run(args: &UpArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     if !args.interfaces.is_empty() {
         let (file, name) = (args.config.file(), args.name.as_deref());
         let wanted = written::wanted(name, &args.interfaces)?;
-        Occupant::refuse(&wanted, file)?;
-        refuse_other_file(&wanted, file)?;
-        if written::write(file, name, &args.interfaces)? {
-            output::line(&format!("wrote {}", file.display()))?;
+        // A file that is there may name other directories, which are examined below.
+        if !written::agrees(file, name, &args.interfaces) {
+            Occupant::refuse(&wanted, file)?;
+            refuse_other_file(&wanted, file)?;
+            if written::write(file, name, &args.interfaces)? {
+                output::line(&format!("wrote {}", file.display()))?;
+            }
         }
     }
     let named = args.config.file();

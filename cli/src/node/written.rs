@@ -1,29 +1,32 @@
 //! `covalent up --name NAME --interfaces A,B`: writes the shortest possible configuration before
 //! the start.
 
-use std::{fs, io, path::Path};
+use std::{collections::BTreeSet, fs, io, path::Path};
 
 use anyhow::{Context, Result, bail};
-use covalent_config::{Config, DEFAULT_TOML};
+use covalent_config::{Config, DEFAULT_TOML, PortKind};
 
 /// Writes a configuration with only a name (`None`: the host's) and interfaces to `file`, unless
-/// the file has this configuration already. Returns whether it wrote.
+/// the file has these already, with any other keys. Returns whether it wrote.
 ///
 /// # Errors
-/// Fails if the values are not valid for a node, or if the file exists with another configuration.
+/// Fails if the values are not valid for a node, or if the file exists with another name or other
+/// interfaces.
 /// The installed example counts as no configuration.
 pub fn write(file: &Path, name: Option<&str>, interfaces: &[String]) -> Result<bool> {
-    let wanted = wanted(name, interfaces)?;
+    wanted(name, interfaces)?;
     let text = text(name, interfaces);
     match fs::read_to_string(file) {
         Ok(found) if found == DEFAULT_TOML => {}
         Ok(found) => {
-            if Config::parse(&found, "").is_ok_and(|config| config == wanted) {
+            let config = Config::parse(&found, &file.display().to_string())?;
+            let Some(difference) = difference(&config, name, interfaces) else {
                 return Ok(false);
-            }
+            };
             bail!(
-                "{0} exists and differs from --name and --interfaces\n  \
-                 cure: leave them out and change the file, or write another one: --config FILE",
+                "{} exists, and {difference}\n  \
+                 cure: leave out --name and --interfaces and change the file, or write another \
+                 one: --config FILE",
                 file.display()
             );
         }
@@ -42,6 +45,40 @@ pub fn write(file: &Path, name: Option<&str>, interfaces: &[String]) -> Result<b
         .and_then(|()| fs::rename(&fresh, file))
         .with_context(|| format!("cannot write {}", file.display()))?;
     Ok(true)
+}
+
+/// Returns whether `file` has this name, if one is given, and these interfaces already.
+pub fn agrees(file: &Path, name: Option<&str>, interfaces: &[String]) -> bool {
+    let text = fs::read_to_string(file).ok();
+    text.filter(|text| text != DEFAULT_TOML)
+        .and_then(|text| Config::parse(&text, "").ok())
+        .is_some_and(|config| difference(&config, name, interfaces).is_none())
+}
+
+/// Describes the first key that differs, with both values.
+fn difference(config: &Config, name: Option<&str>, interfaces: &[String]) -> Option<String> {
+    if let Some(name) = name.filter(|name| *name != config.node.name) {
+        return Some(format!(
+            "its `node.name` is {:?}, but --name is {name:?}",
+            config.node.name
+        ));
+    }
+    let ports = config.port.iter();
+    let held: BTreeSet<&str> = ports
+        .filter_map(|port| match &port.kind {
+            PortKind::AfXdp { interface, .. } => Some(interface.as_str()),
+            _ => None,
+        })
+        .collect();
+    let given: BTreeSet<&str> = interfaces.iter().map(String::as_str).collect();
+    let list = |of: &BTreeSet<&str>| of.iter().copied().collect::<Vec<_>>().join(",");
+    (held != given).then(|| {
+        format!(
+            "its interfaces are `{}`, but --interfaces is `{}`",
+            list(&held),
+            list(&given)
+        )
+    })
 }
 
 /// Returns the configuration that [`write()`] writes.
@@ -84,6 +121,19 @@ mod tests {
         let error = write(&file, Some("b"), &two).expect_err("another name");
         assert!(error.to_string().contains("cure: "), "{error}");
         assert_eq!(fs::read_to_string(&file).expect("it is there"), before);
+
+        assert!(
+            error.to_string().contains(r#"is "a", but --name is "b""#),
+            "{error}"
+        );
+
+        // Other keys are no difference.
+        fs::write(&file, format!("{before}\n[dataplane]\nidle = \"poll\"\n")).expect("written");
+        assert!(!write(&file, Some("a"), &two).expect("it agrees"));
+        assert!(!write(&file, None, &two).expect("it agrees"));
+        let error = write(&file, Some("a"), &two[..1]).expect_err("other interfaces");
+        let wanted = "its interfaces are `eth1,eth2`, but --interfaces is `eth1`";
+        assert!(error.to_string().contains(wanted), "{error}");
 
         fs::write(&file, DEFAULT_TOML).expect("written");
         assert!(write(&file, Some("a"), &two).expect("the example may be replaced"));
