@@ -252,5 +252,9 @@ fn a_named_file_that_does_not_exist_is_an_error() {
         assert_ne!(code, Some(0), "{command:?}: {printed}");
         let words = format!("{}: there is no such file", file.display());
         assert!(printed.contains(&words), "{command:?}: {printed}");
+        assert!(
+            printed.contains("`covalent up --name NAME --interfaces IF`"),
+            "{printed}"
+        );
     }
 }

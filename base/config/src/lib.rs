@@ -254,7 +254,9 @@ fn read(table: &mut Table<'_, '_>) -> Config {
 fn read_bounded(path: &Path) -> Result<String, String> {
     let file = std::fs::File::open(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
-            "there is no such file; `covalent config print-default` writes one".to_owned()
+            "there is no such file; `covalent up --name NAME --interfaces IF` writes one, and \
+             `covalent config print-default` prints every key"
+                .to_owned()
         }
         _ => error.to_string(),
     })?;
