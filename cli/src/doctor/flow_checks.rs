@@ -11,6 +11,7 @@ use super::{
     facts::{Running, process::ProcessState, running::Application},
     finding::Finding,
 };
+use crate::output::counted;
 
 /// Causes of drops at a port of frames without a receiver.
 const UNCLAIMED_CAUSES: [&str; 2] = ["no_pipe", "steered_to_drop"];
@@ -18,13 +19,16 @@ const UNCLAIMED_CAUSES: [&str; 2] = ["no_pipe", "steered_to_drop"];
 /// Cause of drops at a pipe without space.
 const FULL_CAUSE: &str = "full";
 
+/// The same cause among the drops of a port.
+const PIPE_FULL_CAUSE: &str = "pipe_full";
+
 /// Causes of drops at a port that are reported on their own line, belong to a pipe, or are
 /// intended.
 const NO_LOSS: [&str; 6] = [
     "no_pipe",
     "steered_to_drop",
     "steered_to_kernel",
-    "pipe_full",
+    PIPE_FULL_CAUSE,
     "port_disabled",
     "fault_injected",
 ];
@@ -178,9 +182,31 @@ pub fn losses(running: &Running) -> Vec<Finding> {
         .filter_map(|after| {
             let mut ports = running.before.ports.iter();
             let before = ports.find(|it| it.name == after.name)?;
-            Some(losses_of(before, after, running.between))
+            let lost = losses_of(before, after, running.between);
+            let overflows = overflows_of(before, after, running.between);
+            Some([Some(lost), overflows].into_iter().flatten())
         })
+        .flatten()
         .collect()
+}
+
+/// Returns the frames of a port that did not fit into a pipe.
+fn overflows_of(before: &PortStatus, after: &PortStatus, between: Duration) -> Option<Finding> {
+    let count = |port: &PortStatus| port.drops.get(PIPE_FULL_CAUSE).copied().unwrap_or(0);
+    let so_far = count(after);
+    if so_far == 0 {
+        return None;
+    }
+    Some(Finding::warning(
+        format!("port {}: full pipes", after.name),
+        format!(
+            "{} dropped so far because a pipe was full, {} of them within {} ms",
+            counted(so_far, "frame"),
+            so_far.saturating_sub(count(before)),
+            between.as_millis()
+        ),
+        "the application reads too slowly: give it a larger pipe, or find it with `covalent pipes`",
+    ))
 }
 
 fn losses_of(before: &PortStatus, after: &PortStatus, between: Duration) -> Finding {
@@ -195,7 +221,7 @@ fn losses_of(before: &PortStatus, after: &PortStatus, between: Duration) -> Find
     let total = |of: &[(String, u64)]| of.iter().map(|(_, count)| count).sum::<u64>();
     let causes = lost(after);
     if causes.is_empty() {
-        return Finding::fine(check, "none so far");
+        return Finding::fine(check, "lost before any pipe: none so far");
     }
     let meanwhile = total(&causes).saturating_sub(total(&lost(before)));
     let named: Vec<String> = causes
@@ -362,6 +388,20 @@ mod tests {
                     .starts_with("7 as rx_ring_full so far, 2 of them within"),
             "{judged:?}"
         );
+    }
+
+    #[test]
+    fn frames_that_found_a_pipe_full_are_counted_apart_from_those_lost_before() {
+        let mut running = samples::running();
+        for (status, count) in [(&mut running.before, 5), (&mut running.after, 7)] {
+            status.ports[0].drops = [(PIPE_FULL_CAUSE.to_owned(), count)].into();
+        }
+        let judged = losses(&running);
+        let levels = judged.iter().map(|it| it.level).collect::<Vec<_>>();
+        assert_eq!(levels, [Level::Fine, Level::Warning], "{judged:?}");
+        assert_eq!(judged[0].found, "lost before any pipe: none so far");
+        let wanted = "7 frames dropped so far because a pipe was full, 2 of them within 250 ms";
+        assert_eq!(judged[1].found, wanted);
     }
 
     #[test]

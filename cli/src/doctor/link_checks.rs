@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use covalent_api::status::{LinkStatus, NodeStatus, PortStatus};
 
 use super::finding::Finding;
+use crate::status;
 
 /// Causes of refusals to a neighbor beyond its quota, and the refused objects.
 const QUOTAS: [(&str, &str); 4] = [
@@ -25,6 +26,27 @@ pub fn links(status: &NodeStatus) -> Vec<Finding> {
     });
     let greedy = status.links.iter().filter_map(beyond_its_share);
     refused.chain(greedy).chain(cut_off(status)).collect()
+}
+
+/// Returns a line for each link to another node that is up, and for each whose neighbor never
+/// answered although the port has a carrier.
+pub fn states(status: &NodeStatus) -> Vec<Finding> {
+    let links = status.links.iter();
+    links
+        .filter_map(|link| {
+            let port = status.ports.iter().find(|port| port.name == link.port)?;
+            if port.kind == "lane" {
+                return None;
+            }
+            let check = format!("link {}", link.port);
+            if link.state == "up" {
+                let name = link.peer_name.as_deref().unwrap_or("its neighbor");
+                return Some(Finding::fine(check, format!("up to {name}")));
+            }
+            let (found, cure) = status::silence(link).filter(|_| port.carrier)?;
+            Some(Finding::warning(check, found, cure))
+        })
+        .collect()
 }
 
 /// Returns a failure if no link to another node is up, and one has no carrier or was up before. A
@@ -158,6 +180,31 @@ mod tests {
         assert_eq!((judged.len(), judged[0].level), (1, Level::Warning));
         let expected = "b requested more than its share; refused: 7 announcements of nodes";
         assert_eq!(judged[0].found, expected);
+    }
+
+    #[test]
+    fn a_link_is_reported_if_it_is_up_or_never_had_an_answer() {
+        let mut status = samples::running().after;
+        status.links.truncate(1);
+        let link = &mut status.links[0];
+        (link.refusal, link.state, link.peer_name) = (None, "up".into(), Some("b".into()));
+        let port = link.port.clone();
+        let check = format!("link {port}");
+        assert_eq!(states(&status), [Finding::fine(check, "up to b")]);
+        let link = &mut status.links[0];
+        (link.state, link.ups) = ("init".into(), 0);
+        (link.rx_frames, link.tx_frames) = (0, 635);
+        status.ports[0].carrier = true;
+        let judged = states(&status);
+        assert_eq!((judged.len(), judged[0].level), (1, Level::Warning));
+        let wanted = "init, 635 frames sent, none received: no Covalent node answers";
+        assert_eq!(judged[0].found, wanted);
+        status.ports[0].carrier = false;
+        assert_eq!(states(&status), [], "the port is reported already");
+        (status.ports[0].carrier, status.links[0].rx_frames) = (true, 1);
+        assert_eq!(states(&status), [], "it answers");
+        (status.ports[0].kind, status.links[0].rx_frames) = ("lane".into(), 0);
+        assert_eq!(states(&status), [], "between lanes");
     }
 
     #[test]

@@ -82,7 +82,7 @@ fn examine(file: Option<&Path>) -> Result<Vec<Finding>> {
             return Ok(findings);
         }
     };
-    let named = Named::gather(&config, file)?;
+    let mut named = Named::gather(&config, file)?;
     if !named.units.hold_the_socket
         && let Some(occupant) = Occupant::of(&config)
     {
@@ -94,6 +94,12 @@ fn examine(file: Option<&Path>) -> Result<Vec<Finding>> {
     };
     let starter = Starter::new(file, named.units.manage_the_node);
     let mut findings = of_machine(&machine, Some(&config), &daemon);
+    let elsewhere = daemon.in_another_network();
+    if let Some(pid) = elsewhere {
+        findings.push(process_checks::in_another_network(pid, file));
+        // What is named so here is another interface, or none.
+        named.interfaces.clear();
+    }
     findings.extend(of_config(&machine, &named, &config, &daemon));
     let control_answers = running::control_answers(&config);
     findings.extend(process_checks::processes(
@@ -103,7 +109,9 @@ fn examine(file: Option<&Path>) -> Result<Vec<Finding>> {
     ));
     if let Some(running) = daemon.running() {
         findings.extend(port_checks::running(&named, &running.after));
-        findings.extend(effect_checks::modes(&config, &named, running));
+        if elsewhere.is_none() {
+            findings.extend(effect_checks::modes(&config, &named, running));
+        }
         findings.extend(core_checks::running(&config, running));
         findings.extend(rest_checks::lanes(&config, running, file));
         findings.extend(journal_checks::lanes(running));
@@ -111,6 +119,7 @@ fn examine(file: Option<&Path>) -> Result<Vec<Finding>> {
         findings.extend(flow_checks::misses(running));
         findings.extend(flow_checks::losses(running));
         findings.extend(link_checks::links(&running.after));
+        findings.extend(link_checks::states(&running.after));
         findings.extend(link_checks::names(&running.after));
     }
     Ok(findings)

@@ -31,6 +31,22 @@ impl Starter {
     }
 }
 
+/// Returns the failure that the daemon `pid` runs in another network namespace, where the
+/// interfaces of its ports are.
+pub fn in_another_network(pid: i32, file: &Path) -> Finding {
+    Finding::failed(
+        "network namespace",
+        format!(
+            "covalentd (process {pid}) runs in another network namespace; no port was \
+             examined"
+        ),
+        format!(
+            "run the doctor there: `nsenter -n -t {pid} covalent doctor --config {}`",
+            file.display()
+        ),
+    )
+}
+
 /// Returns the findings for both processes.
 pub fn processes(daemon: &Daemon, control_answers: bool, starter: &Starter) -> Vec<Finding> {
     const DAEMON: &str = "covalentd";

@@ -12,7 +12,7 @@ use anyhow::Result;
 use covalent_config::Config;
 
 pub use self::args::{ListArgs, StatusArgs};
-pub use self::render::{kind as pipe_kind, lane, mode, render};
+pub use self::render::{kind as pipe_kind, lane, mode, render, silence};
 use crate::{
     args::{Format, NodeArgs},
     client::Client,

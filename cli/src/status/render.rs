@@ -143,8 +143,29 @@ pub fn of_pipes(all: &[PipeStatus], omitted: u64, theme: Theme) -> String {
     text.trim().to_owned()
 }
 
+/// Returns the finding and the remedy for a link that has a carrier and never received a frame.
+pub fn silence(link: &LinkStatus) -> Option<(String, &'static str)> {
+    let is_silent = link.state == "init"
+        && link.refusal.is_none()
+        && (link.ups, link.rx_frames) == (0, 0)
+        && link.tx_frames > 0;
+    is_silent.then(|| {
+        let found = format!(
+            "init, {} sent, none received: no Covalent node answers",
+            counted(link.tx_frames, "frame")
+        );
+        (
+            found,
+            "start the other node, or check that its port has `link = true`",
+        )
+    })
+}
+
 fn refusals(text: &mut String, links: &[LinkStatus]) {
     for link in links {
+        if let Some((found, cure)) = silence(link) {
+            let _ = writeln!(text, "link {}: {found}\n  cure: {cure}", link.port);
+        }
         if let Some(LinkRefusal { reason, cure, .. }) = &link.refusal {
             let _ = writeln!(
                 text,
@@ -885,6 +906,33 @@ pub(super) mod tests {
         });
         for line in lines {
             assert!(render(&status, &[], Theme::PLAIN).contains(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_link_whose_neighbor_never_answered_is_explained() {
+        let mut link = sample().links.remove(0);
+        (link.port, link.state, link.peer) = ("eth3".into(), "init".into(), None);
+        (link.ups, link.rx_frames, link.tx_frames) = (0, 0, 635);
+        let wanted = "link eth3: init, 635 frames sent, none received: no Covalent node answers\n  \
+                      cure: start the other node, or check that its port has `link = true`";
+        let explained = |link: &LinkStatus| {
+            let text = of_links(std::slice::from_ref(link), Theme::PLAIN);
+            text.contains(wanted)
+        };
+        assert!(explained(&link));
+        let mut status = sample();
+        status.links = vec![link.clone()];
+        assert!(render(&status, &[], Theme::PLAIN).contains(wanted));
+        for (state, ups, rx_frames, tx_frames) in [
+            ("down", 0, 0, 635),
+            ("init", 1, 0, 635),
+            ("init", 0, 1, 635),
+            ("init", 0, 0, 0),
+        ] {
+            (link.state, link.ups) = (state.into(), ups);
+            (link.rx_frames, link.tx_frames) = (rx_frames, tx_frames);
+            assert!(!explained(&link), "{link:?}");
         }
     }
 

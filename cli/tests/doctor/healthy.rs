@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::{
-    broken::MadeOf,
+    broken::{Expected, MadeOf},
     hosts,
     support::node::Node,
     ward::{self, Ward, command},
@@ -68,7 +68,38 @@ fn nothing_is_found_on_a_sound_pair_of_nodes() {
         let other = Node::up(ward.place(), "other", &ward.at("cable.sock"), "");
         ward.kept.push(Box::new(other));
         ward.finds(&[]);
-        expect_fine(ward, &["names", "pipes", "port p0: misses"]);
+        expect_fine(ward, &["names", "pipes", "port p0: misses", "link p0"]);
+    });
+}
+
+#[test]
+fn a_link_without_a_neighbor_is_a_warning() {
+    ward::with(MadeOf::Interface, |ward| {
+        ward.up();
+        ward.finds(&[Expected {
+            check: "link p0",
+            level: "warning",
+            found: &["init, ", " sent, none received: no Covalent node answers"],
+            cure: "start the other node",
+        }]);
+    });
+}
+
+#[test]
+fn a_node_in_another_network_namespace_is_the_only_finding() {
+    ward::with(MadeOf::InterfaceAndNode, |ward| {
+        let pid = ward.pid("covalentd").to_string();
+        let elsewhere = Expected {
+            check: "network namespace",
+            level: "failed",
+            found: &["runs in another network namespace"],
+            cure: "`nsenter -n -t ",
+        };
+        ward.before = ["unshare", "-n"].map(str::to_owned).to_vec();
+        let cures = ward.finds(&[elsewhere]);
+        assert!(cures[0].contains(&format!("-t {pid} covalent doctor --config ")));
+        ward.before = ["nsenter", "-n", "-t", &pid].map(str::to_owned).to_vec();
+        ward.finds(&[]);
     });
 }
 

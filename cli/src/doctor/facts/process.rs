@@ -35,6 +35,18 @@ pub fn state(pid: i32) -> ProcessState {
     }
 }
 
+/// Returns whether `pid` runs the program `name` in another network namespace than this process.
+/// False if this user cannot read that.
+pub fn is_in_another_network(pid: i32, name: &str) -> bool {
+    // A number from another PID namespace may denote another program here.
+    let is_it = Process::new(pid)
+        .and_then(|process| process.stat())
+        .is_ok_and(|stat| stat.comm == name);
+    let network = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/net")).ok();
+    let differ = || Some(network(&pid.to_string())? != network("self")?);
+    is_it && differ() == Some(true)
+}
+
 /// The process that runs the program `name`, if there is exactly one.
 pub fn only_one_called(name: &str) -> Option<i32> {
     let mut called = procfs::process::all_processes()

@@ -78,6 +78,16 @@ impl Daemon {
         !matches!(self, Self::Absent)
     }
 
+    /// The daemon's process, if it is known and runs in another network namespace.
+    pub fn in_another_network(&self) -> Option<i32> {
+        let pid = match self {
+            Self::Answers(running) => i32::try_from(running.after.pid).ok()?,
+            Self::Silent { pid, .. } => *pid,
+            Self::Absent | Self::Refused { .. } => return None,
+        };
+        process::is_in_another_network(pid, "covalentd").then_some(pid)
+    }
+
     /// The daemon, if it answers.
     pub fn running(&self) -> Option<&Running> {
         match self {

@@ -48,15 +48,26 @@ pub const HOST: Broken = Broken {
         drop(device);
         ward.kept.push(Box::new(sender));
     },
-    findings: &[Expected {
-        check: "pipe 0 of session …",
-        level: "failed",
-        found: &[
-            "% full, and its application takes nothing",
-            "covalent-echo, process",
-            "which is stopped",
-        ],
-        cure: "kill -CONT ",
-    }],
-    mend: |ward, cures| ward.type_in(&cures[0]),
+    findings: &[
+        Expected {
+            check: "pipe 0 of session …",
+            level: "failed",
+            found: &[
+                "% full, and its application takes nothing",
+                "covalent-echo, process",
+                "which is stopped",
+            ],
+            cure: "kill -CONT ",
+        },
+        Expected {
+            check: "port p0: full pipes",
+            level: "warning",
+            found: &["dropped so far because a pipe was full"],
+            cure: "covalent pipes",
+        },
+    ],
+    mend: |ward, cures| {
+        ward.filled_a_pipe = true;
+        ward.type_in(&cures[0]);
+    },
 };
