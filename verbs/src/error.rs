@@ -94,8 +94,8 @@ pub enum Error {
     InDoubt {
         /// The verb's number.
         id: VerbId,
-        /// Region and node, as a part of the sentence. Empty after a call that knows only the verb's
-        /// number.
+        /// Region and node, as a part of the sentence. Empty after a call that knows only the
+        /// verb's number.
         object: String,
     },
     /// As many verbs are in flight as the queue accepts, or the pipe to the daemon is full. Take
