@@ -38,7 +38,7 @@ impl Lane {
         }
         Answer::Pipes {
             pipes: (from..end)
-                .filter_map(|slot| self.pipe_status(slot))
+                .filter_map(|slot| self.named_pipe_status(slot))
                 .collect(),
             next: (end < self.pipes.slots.len()).then_some(end),
         }
@@ -356,16 +356,30 @@ impl Lane {
         }
     }
 
-    fn pipe_status(&self, slot: usize) -> Option<PipeStatus> {
+    /// With the names for people, which the counters' file, written at each tick, does not have.
+    fn named_pipe_status(&self, slot: usize) -> Option<PipeStatus> {
         let pipe = self.pipes.slots.get(slot)?;
-        let counters = pipe.nic.counters();
         let session = self.pipes.sessions.get(pipe.session);
         let port_names = &self.housekeeping.reports.port_names;
         Some(PipeStatus {
-            session: session.map_or(0, |session| session.session),
-            pipe: pipe.number,
             program: session.map(|session| session.program.to_string()),
             port: pipe.port.and_then(|port| port_names.get(&port).cloned()),
+            ..self.pipe_status(slot)?
+        })
+    }
+
+    fn pipe_status(&self, slot: usize) -> Option<PipeStatus> {
+        let pipe = self.pipes.slots.get(slot)?;
+        let counters = pipe.nic.counters();
+        Some(PipeStatus {
+            session: self
+                .pipes
+                .sessions
+                .get(pipe.session)
+                .map_or(0, |session| session.session),
+            pipe: pipe.number,
+            program: None,
+            port: None,
             kind: pipe.kind,
             capacity_bytes: pipe.capacity_bytes,
             page_bytes: pipe.page_bytes,
