@@ -2,7 +2,7 @@
 //! wait.
 
 use std::{
-    io,
+    fmt, io,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -15,7 +15,7 @@ use covalent_api::{
     status::NodeStatus,
     versions::{NoCommonVersion, Versions, is_refusal_of_version_5},
 };
-use covalent_ipc::seqpacket::Connection;
+use covalent_ipc::seqpacket::{Connection, SeqpacketError};
 
 /// Longest time until a daemon replies. It replies from its main thread, which does nothing slow.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -73,21 +73,8 @@ impl Client {
 
     /// Connects and introduces the command line with `hello`.
     fn greet(socket: &Path, patience: Duration, hello: &Request) -> Result<Self> {
-        let connection = Connection::connect_timeout(socket, patience).map_err(|error| {
-            if error.kind() == io::ErrorKind::PermissionDenied {
-                return anyhow!(
-                    "user {} may not connect to {} ({error})\n  cure: as root, as the daemon's \
-                     user, or as a member of `node.group` (`usermod -aG`, then a new login)",
-                    nix::unistd::geteuid(),
-                    socket.display()
-                );
-            }
-            anyhow!(
-                "no daemon answers at {} ({error})\n  cure: `covalent up --config FILE` starts \
-                 one; `--socket PATH` names another place",
-                socket.display()
-            )
-        })?;
+        let connection = Connection::connect_timeout(socket, patience)
+            .map_err(|error| unreachable(socket, &error))?;
         let mut client = Self {
             connection,
             socket: socket.to_owned(),
@@ -188,8 +175,11 @@ impl Client {
         let sent = self.connection.send(&message, &[]);
         let received = match sent {
             Ok(()) => self.receive(self.patience),
-            Err(problem) => Err(anyhow!(problem)
-                .context(format!("the daemon at {} is gone", self.socket.display()))),
+            Err(SeqpacketError::Closed) => Err(no_daemon(&self.socket, &SeqpacketError::Closed)),
+            Err(problem) => Err(anyhow!(problem).context(format!(
+                "cannot send to the daemon at {}",
+                self.socket.display()
+            ))),
         };
         match received.or_else(|problem| self.last_word().ok_or(problem).map(Some))? {
             Some(Reply::Refused {
@@ -216,11 +206,15 @@ impl Client {
 
     /// Returns the next message, or `None` if none arrives within `patience`.
     fn receive(&mut self, patience: Duration) -> Result<Option<Reply>> {
-        let gone = || format!("cannot read from the daemon at {}", self.socket.display());
-        if !self.connection.wait(Some(patience)).with_context(gone)? {
+        let failed = || format!("cannot read from the daemon at {}", self.socket.display());
+        if !self.connection.wait(Some(patience)).with_context(failed)? {
             return Ok(None);
         }
-        let (length, _) = self.connection.recv(&mut self.buffer).with_context(gone)?;
+        let (length, _) = match self.connection.recv(&mut self.buffer) {
+            // A killed daemon may accept a connection, and closes it without a reply.
+            Err(SeqpacketError::Closed) => bail!(no_daemon(&self.socket, &SeqpacketError::Closed)),
+            received => received.with_context(failed)?,
+        };
         Ok(Some(datagram::decode(&self.buffer[..length])?))
     }
 }
@@ -267,6 +261,37 @@ pub fn no_daemon_listens(path: &Path) -> bool {
     use io::ErrorKind::{ConnectionRefused, NotFound};
     Connection::connect(path)
         .is_err_and(|error| matches!(error.kind(), NotFound | ConnectionRefused))
+}
+
+/// The error of a command that found no daemon at `socket`. The text is the same in all commands.
+pub fn no_daemon(socket: &Path, cause: &dyn fmt::Display) -> anyhow::Error {
+    anyhow!(
+        "no covalentd answers at {} ({cause})\n  cure: `covalent up` starts it; `--config FILE` or \
+         `--socket PATH` selects another node",
+        socket.display()
+    )
+}
+
+/// The error of a command that could not connect to `socket`.
+fn unreachable(socket: &Path, error: &io::Error) -> anyhow::Error {
+    if error.kind() != io::ErrorKind::PermissionDenied {
+        return no_daemon(socket, error);
+    }
+    anyhow!(
+        "user {} may not connect to {} ({error})\n  cure: as root, as the daemon's user, or as a \
+         member of `node.group` (`usermod -aG`, then a new login)",
+        nix::unistd::geteuid(),
+        socket.display()
+    )
+}
+
+/// Explains an error of the library before a program has a device, as [`Client`] does.
+pub fn explained(error: covalent::Error) -> anyhow::Error {
+    match error {
+        covalent::Error::Unreachable { socket, cause } => unreachable(&socket, &cause),
+        covalent::Error::DaemonGone { socket } => no_daemon(&socket, &SeqpacketError::Closed),
+        other => other.into(),
+    }
 }
 
 /// The daemon is more than one release away.

@@ -8,9 +8,12 @@ use std::{
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
     time::Duration,
 };
 
+use covalent_ipc::seqpacket::Listener;
 use nix::{
     fcntl::{Flock, FlockArg},
     sys::signal::{Signal, kill},
@@ -101,17 +104,47 @@ fn doctor_names_obstacles_and_sets_its_exit_status() {
 }
 
 #[test]
-fn status_without_a_daemon_names_the_cure() {
+fn every_command_without_a_daemon_prints_one_text_and_its_cure() {
     let place = tempfile::tempdir().unwrap();
-    let socket = place.path().join("absent.sock");
-    let (output, printed) = run(covalent(place.path())
-        .args(["status", "--socket"])
-        .arg(&socket));
-    assert_eq!(output.status.code(), Some(1));
-    assert!(
-        printed.contains("absent.sock") && printed.contains("covalent up"),
-        "{printed}"
-    );
+    let absent = place.path().join("absent.sock");
+    // The listener of a killed daemon: it accepts, and closes without a reply.
+    let closing = place.path().join("closing.sock");
+    let listener = Listener::bind(&closing).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                drop(listener.accept());
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let _stop = scopeguard(|| stop.store(true, Ordering::Relaxed));
+        for (socket, cause) in [
+            (&absent, "No such file or directory (os error 2)"),
+            (&closing, "the other end closed the connection"),
+        ] {
+            for command in [
+                &["status"][..],
+                &["links"],
+                &["verb", "lookup", "b", "bank"],
+                &["capture", "out.pcapng"],
+            ] {
+                let mut covalent = covalent(place.path());
+                let (output, printed) = run(covalent.args(command).arg("--socket").arg(socket));
+                assert_eq!(output.status.code(), Some(1), "{command:?}");
+                assert_eq!(
+                    printed,
+                    format!(
+                        "covalent: no covalentd answers at {} ({cause})\n  cure: `covalent up` \
+                         starts it; `--config FILE` or `--socket PATH` selects another node\n",
+                        socket.display()
+                    ),
+                    "{command:?}"
+                );
+            }
+        }
+    });
 }
 
 #[test]

@@ -23,7 +23,7 @@ use self::filter::Filter;
 pub use self::pcapng::{Capture, Seen};
 use crate::{
     args::{Format, NodeArgs},
-    client::Client,
+    client::{self, Client},
     interrupt::Interrupt,
     output::{self, grouped},
     status,
@@ -158,8 +158,9 @@ pub fn run(args: &CaptureArgs, interrupt: &Interrupt) -> Result<ExitCode> {
         .iter()
         .map(|(_, lane)| {
             Device::attach_to_lane(&socket, "covalent capture", *lane, REQUEST_TIMEOUT)
+                .map_err(client::explained)
         })
-        .collect::<Result<Vec<_>, _>>()?;
+        .collect::<Result<Vec<_>>>()?;
     let mut pipes = Vec::new();
     for ((name, _), device) in ports.iter().zip(&devices) {
         let mut pipe = device.rx_pipe_on(PIPE_BYTES, name)?;

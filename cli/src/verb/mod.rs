@@ -14,7 +14,7 @@ use covalent::{Device, Error, Guid, Mode, Refusal, RemoteRegion, Target, Verb, V
 
 pub use self::args::VerbCommand;
 use self::{args::Place, show::Done};
-use crate::{args::Format, output, status};
+use crate::{args::Format, client, output, status};
 
 /// Name under which the command identifies itself to the daemon.
 const PROGRAM: &str = "covalent verb";
@@ -31,7 +31,8 @@ pub fn run(command: &VerbCommand) -> Result<ExitCode> {
     let place = post.place;
     let deadline = Instant::now() + Duration::from_secs_f64(place.options.timeout);
     let socket = status::socket(&place.options.node)?;
-    let device = Device::attach_to_lane(&socket, PROGRAM, place.options.lane, deadline)?;
+    let device = Device::attach_to_lane(&socket, PROGRAM, place.options.lane, deadline)
+        .map_err(client::explained)?;
     let mut verbs = device.verbs()?;
     let region = open(&mut verbs, place, deadline)?;
     let done = match post.request {
@@ -86,7 +87,7 @@ fn open(verbs: &mut Verbs<'_>, place: &Place, deadline: Instant) -> Result<Remot
                  cure: mend a link that `covalent links` shows as not up; --timeout waits longer",
                 place.options.timeout
             ),
-            other => other.into(),
+            other => client::explained(other),
         })
 }
 

@@ -126,7 +126,12 @@ pub fn daemon(config: &Config) -> Daemon {
             }
         }
         Err(problem) => Daemon::Refused {
-            reason: format!("{problem:#}"),
+            // The second line is a remedy for a command that needs the daemon.
+            reason: format!("{problem:#}")
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .to_owned(),
         },
     }
 }
