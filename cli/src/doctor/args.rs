@@ -27,7 +27,7 @@ use crate::args::Format;
 )]
 pub struct DoctorArgs {
     /// The node's configuration file. Default: `/etc/covalent/covalent.toml` if it exists, else
-    /// only the machine is checked.
+    /// only the machine is checked, with a warning.
     #[arg(long, env = "COVALENT_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Count warnings in the exit status.

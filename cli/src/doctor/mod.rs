@@ -68,7 +68,9 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
 fn examine(file: Option<&Path>) -> Result<Vec<Finding>> {
     let machine = Machine::gather()?;
     let Some(file) = file else {
-        return Ok(of_machine(&machine, None, &Daemon::Absent));
+        let mut findings = vec![unconfigured()];
+        findings.extend(of_machine(&machine, None, &Daemon::Absent));
+        return Ok(findings);
     };
     let config = match Config::load(file) {
         Ok(config) => config,
@@ -123,6 +125,15 @@ fn examine(file: Option<&Path>) -> Result<Vec<Finding>> {
         findings.extend(link_checks::names(&running.after));
     }
     Ok(findings)
+}
+
+/// No configuration was named, and none is installed.
+fn unconfigured() -> Finding {
+    Finding::warning(
+        "configuration",
+        format!("no file at {INSTALLED}, so only the machine was checked"),
+        "`covalent up --name NAME --interfaces IF` writes one; `--config FILE` names another",
+    )
 }
 
 /// Returns the findings for a node at whose place another node answers. What the processes, sockets
@@ -188,4 +199,27 @@ fn of_config(machine: &Machine, named: &Named, config: &Config, daemon: &Daemon)
     findings.push(socket_checks::group(config, named));
     findings.extend(unit_checks::units(config, &named.units));
     findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{finding::Level, *};
+
+    #[test]
+    fn without_a_configuration_the_first_finding_reports_that_none_was_checked() {
+        let findings = examine(None).expect("the machine can be examined");
+        let first = &findings[0];
+        assert_eq!(
+            (first.check.as_str(), first.level),
+            ("configuration", Level::Warning)
+        );
+        assert!(first.found.contains(INSTALLED), "{}", first.found);
+        for cure in [
+            "`covalent up --name NAME --interfaces IF`",
+            "`--config FILE`",
+        ] {
+            assert!(first.cure.contains(cure), "{}", first.cure);
+        }
+        assert!(findings.len() > 1, "the machine is checked too");
+    }
 }

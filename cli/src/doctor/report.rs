@@ -48,7 +48,7 @@ impl Report {
     }
 
     fn table(&self, theme: Theme) -> Table {
-        let mut table = theme.new_table(["", "check", "found", "what to do"]);
+        let mut table = theme.new_table(["", "check", "found"]);
         for finding in &self.findings {
             let (mark, color) = match finding.level {
                 Level::Fine => ("✓", Color::Green),
@@ -58,8 +58,7 @@ impl Report {
             table.add_row([
                 theme.cell(mark, color),
                 Cell::new(&finding.check),
-                Cell::new(&finding.found),
-                Cell::new(&finding.cure),
+                Cell::new(found_and_cure(finding)),
             ]);
         }
         table
@@ -75,6 +74,15 @@ impl Report {
                 counted(warnings as u64, "warning")
             ),
         }
+    }
+}
+
+/// Returns the finding and, in a line of its own, its cure. A column each would leave too little
+/// width for both.
+fn found_and_cure(finding: &Finding) -> String {
+    match finding.cure.as_str() {
+        "" => finding.found.clone(),
+        cure => format!("{}\ncure: {cure}", finding.found),
     }
 }
 
@@ -133,6 +141,41 @@ pub mod tests {
             assert_eq!(report.exit_code(false), ExitCode::from(faults));
             assert_eq!(report.exit_code(true), ExitCode::from(strictly));
         }
+    }
+
+    #[test]
+    fn a_cure_has_its_own_line_below_its_finding() {
+        let findings = vec![
+            Finding::fine("kernel", "6.18"),
+            Finding::warning("port p0: interrupts", "they are on core 3", "move them"),
+        ];
+        let table = Report::new(findings, Duration::ZERO).table(Theme::of_width(100));
+        let text = table.to_string();
+        let lines: Vec<_> = text.lines().map(str::trim_end).collect();
+        assert_eq!(
+            lines[1..lines.len() - 1],
+            [
+                "      check                 found",
+                lines[2],
+                "  ✓   kernel                6.18",
+                "  !   port p0: interrupts   they are on core 3",
+                "                            cure: move them",
+            ],
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_long_finding_has_most_of_the_width() {
+        let text = widest(Theme::of_width(100));
+        let finding = text.lines().position(|line| line.contains("interrupts of"));
+        let cure = text.lines().position(|line| line.contains("cure: echo"));
+        assert!(
+            finding
+                .zip(cure)
+                .is_some_and(|(finding, cure)| cure - finding <= 3),
+            "{text}"
+        );
     }
 
     #[test]
