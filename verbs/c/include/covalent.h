@@ -736,7 +736,7 @@ typedef struct covalent_pipe_tuning {
 typedef struct covalent_match {
     // Set it to `sizeof` of this struct.
     uint32_t struct_bytes;
-    // One of COVALENT_MATCH_…. It selects the fields below that apply.
+    // One of COVALENT_MATCH_…. It selects the fields below that apply. The others must be 0.
     uint32_t kind;
     // COVALENT_TCP or COVALENT_UDP, where ports count.
     uint32_t transport;

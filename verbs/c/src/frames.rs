@@ -66,7 +66,7 @@ pub const COVALENT_UDP: u32 = 17;
 pub struct covalent_match {
     /// Set it to `sizeof` of this struct.
     pub struct_bytes: u32,
-    /// One of COVALENT_MATCH_…. It selects the fields below that apply.
+    /// One of COVALENT_MATCH_…. It selects the fields below that apply. The others must be 0.
     pub kind: u32,
     /// COVALENT_TCP or COVALENT_UDP, where ports count.
     pub transport: u32,
@@ -103,6 +103,7 @@ pub(crate) unsafe fn matches(matches: *const covalent_match) -> Result<Match> {
     // SAFETY: the caller's word, for each text that counts.
     let dst = || unsafe { text(wanted.dst, "match.dst") };
     let address = |text: &str| -> Result<IpAddr> { text.parse().map_err(|_| not_an_address(text)) };
+    refuse_unused(&wanted)?;
     Ok(match wanted.kind {
         COVALENT_MATCH_ANY => Match::Any,
         COVALENT_MATCH_ETHERTYPE => Match::EtherType {
@@ -144,6 +145,39 @@ pub(crate) unsafe fn matches(matches: *const covalent_match) -> Result<Match> {
     })
 }
 
+/// Refuses a field that the kind does not use: ignored, it would match more than the caller meant.
+fn refuse_unused(wanted: &covalent_match) -> Result<()> {
+    let (kind, used): (_, &[&str]) = match wanted.kind {
+        COVALENT_MATCH_ANY => ("ANY", &[]),
+        COVALENT_MATCH_ETHERTYPE => ("ETHERTYPE", &["ethertype"]),
+        COVALENT_MATCH_VLAN => ("VLAN", &["vlan"]),
+        COVALENT_MATCH_PREFIX => ("PREFIX", &["dst"]),
+        COVALENT_MATCH_PORT => ("PORT", &["transport", "dst_port"]),
+        COVALENT_MATCH_DESTINATION => ("DESTINATION", &["transport", "dst", "dst_port"]),
+        // A five-tuple leaves only these two, and an unknown kind is refused by name.
+        _ => (
+            "FIVE_TUPLE",
+            &["transport", "src", "src_port", "dst", "dst_port"],
+        ),
+    };
+    let set = [
+        ("transport", wanted.transport != 0),
+        ("src_port", wanted.src_port != 0),
+        ("dst_port", wanted.dst_port != 0),
+        ("ethertype", wanted.ethertype != 0),
+        ("vlan", wanted.vlan != 0),
+        ("src", !wanted.src.is_null()),
+        ("dst", !wanted.dst.is_null()),
+    ];
+    match set.iter().find(|(name, set)| *set && !used.contains(name)) {
+        Some((name, _)) if wanted.kind <= COVALENT_MATCH_VLAN => Err(invalid(format!(
+            "match.{name} is set, and COVALENT_MATCH_{kind} does not use it: set it to 0, or use \
+             another kind"
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// The spread that C means.
 pub(crate) fn spread(number: u32) -> Result<Spread> {
     match number {
@@ -157,4 +191,34 @@ pub(crate) fn spread(number: u32) -> Result<Spread> {
 
 fn not_an_address(text: &str) -> Failure {
     invalid(format!("`{text}` in a match is no IP address"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr;
+
+    use super::*;
+
+    #[test]
+    fn a_field_that_the_kind_does_not_use_is_refused() {
+        let plain = covalent_match {
+            struct_bytes: size_of::<covalent_match>() as u32,
+            kind: COVALENT_MATCH_ETHERTYPE,
+            transport: 0,
+            src_port: 0,
+            dst_port: 0,
+            ethertype: 0x88b6,
+            vlan: 0,
+            src: ptr::null(),
+            dst: ptr::null(),
+        };
+        // SAFETY: the match is valid, and its texts are null.
+        assert!(unsafe { matches(&raw const plain) }.is_ok());
+        let tagged = covalent_match { vlan: 7, ..plain };
+        // SAFETY: as above.
+        let refused = unsafe { matches(&raw const tagged) }.err();
+        let text = refused.map(|refused| refused.text().to_owned());
+        let expected = "match.vlan is set, and COVALENT_MATCH_ETHERTYPE does not use it";
+        assert!(text.is_some_and(|text| text.starts_with(expected)));
+    }
 }
