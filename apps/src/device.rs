@@ -1,21 +1,34 @@
 //! Reaching the daemon: the options about it, and how they name frames.
 
-use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    str::FromStr,
+    time::Duration,
+};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use covalent::{Client, Device, Match, REQUEST_TIMEOUT, Transport};
+use covalent_config::Config;
 
-/// The option about the daemon, the same in every application.
+/// The configuration of a node that was installed.
+const INSTALLED: &str = "/etc/covalent/covalent.toml";
+
+/// The daemon's socket if its configuration is not available.
+const DEFAULT_SOCKET: &str = "/run/covalent/covalentd.sock";
+
+/// The options about the daemon, the same in every application. `covalent` has them too.
 #[derive(Debug, Clone, Args)]
 pub struct SocketArgs {
-    /// The daemon's socket
-    #[arg(
-        long,
-        env = "COVALENT_SOCKET",
-        default_value = "/run/covalent/covalentd.sock"
-    )]
-    pub socket: PathBuf,
+    /// The node's configuration file, which names its socket. Default:
+    /// `/etc/covalent/covalent.toml` if it exists, else the socket is
+    /// `/run/covalent/covalentd.sock`
+    #[arg(long, env = "COVALENT_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The daemon's socket, instead of a configuration
+    #[arg(long, env = "COVALENT_SOCKET", value_name = "PATH")]
+    socket: Option<PathBuf>,
     /// Seconds to wait for the daemon when it is restarted, and go on; 0 ends with it
     #[arg(
         long,
@@ -35,16 +48,34 @@ pub struct LaneArgs {
 }
 
 impl SocketArgs {
+    /// Returns the given socket, else that of the given or installed configuration, else the
+    /// default one.
+    ///
+    /// # Errors
+    /// Fails if the configuration cannot be read.
+    pub fn path(&self) -> Result<PathBuf> {
+        self.path_beside(Path::new(INSTALLED))
+    }
+
+    fn path_beside(&self, installed: &Path) -> Result<PathBuf> {
+        let installed = installed.exists().then_some(installed);
+        match (&self.socket, self.config.as_deref().or(installed)) {
+            (Some(socket), _) => Ok(socket.clone()),
+            (None, Some(file)) => Ok(Config::load(file)?.socket_path()),
+            (None, None) => Ok(DEFAULT_SOCKET.into()),
+        }
+    }
+
     /// Attaches to a lane.
     ///
     /// # Errors
-    /// There is no daemon or no such lane, or the daemon refuses.
+    /// The configuration cannot be read, there is no daemon or no such lane, or the daemon refuses.
     pub fn attach_to_lane(&self, lane: LaneArgs, program: &str) -> Result<Device> {
         self.attach(program, lane.lane)
     }
 
     fn attach(&self, program: &str, lane: u32) -> Result<Device> {
-        let device = Device::attach_to_lane(&self.socket, program, lane, REQUEST_TIMEOUT)?;
+        let device = Device::attach_to_lane(self.path()?, program, lane, REQUEST_TIMEOUT)?;
         let patience = Duration::from_secs(self.reconnect.into());
         device.set_reconnect(Some(patience).filter(|patience| !patience.is_zero()));
         Ok(device)
@@ -53,9 +84,9 @@ impl SocketArgs {
     /// Attaches to the lane that owns `port`.
     ///
     /// # Errors
-    /// There is no daemon or no such port, or the daemon refuses.
+    /// The configuration cannot be read, there is no daemon or no such port, or the daemon refuses.
     pub fn attach_to(&self, port: &str, program: &str) -> Result<Device> {
-        let client = Client::connect(&self.socket, program)?;
+        let client = Client::connect(self.path()?, program)?;
         let ports = &client.node().ports;
         let Some(brief) = ports.iter().find(|brief| brief.name == port) else {
             let names: Vec<_> = ports.iter().map(|brief| brief.name.as_str()).collect();
@@ -146,6 +177,47 @@ mod tests {
 
     fn parsed(text: &str) -> Match {
         text.parse::<MatchArg>().unwrap().0
+    }
+
+    #[test]
+    fn a_socket_precedes_a_configuration_which_precedes_the_installed_one() {
+        let place = tempfile::tempdir().unwrap();
+        let file = |name: &str| {
+            let file = place.path().join(name);
+            let text = format!(
+                "[node]\nname = \"a\"\nruntime_dir = \"/run/{name}\"\n[[port]]\nname = \"p0\"\n\
+                 kind = \"cable\"\npath = \"/run/{name}/cable.sock\"\n"
+            );
+            std::fs::write(&file, text).unwrap();
+            file
+        };
+        let (named, installed) = (file("named"), file("installed"));
+        let socket = |config: Option<&PathBuf>, socket: Option<&str>, installed: &Path| {
+            let args = SocketArgs {
+                config: config.cloned(),
+                socket: socket.map(PathBuf::from),
+                reconnect: 0,
+            };
+            args.path_beside(installed)
+                .map_err(|error| error.to_string())
+        };
+        let absent = place.path().join("absent");
+        for (found, expected) in [
+            (socket(Some(&named), Some("/x.sock"), &installed), "/x.sock"),
+            (
+                socket(Some(&named), None, &installed),
+                "/run/named/covalentd.sock",
+            ),
+            (
+                socket(None, None, &installed),
+                "/run/installed/covalentd.sock",
+            ),
+            (socket(None, None, &absent), DEFAULT_SOCKET),
+        ] {
+            assert_eq!(found, Ok(PathBuf::from(expected)));
+        }
+        let error = socket(Some(&absent), None, &installed).unwrap_err();
+        assert!(error.contains("absent"), "{error}");
     }
 
     #[test]

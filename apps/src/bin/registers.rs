@@ -366,7 +366,7 @@ fn check_sizes(op: &Op) -> Result<()> {
 fn torture(args: &TortureArgs) -> Result<bool> {
     let stop = Stop::on_signals()?;
     let client = &args.client;
-    let sockets: Vec<PathBuf> = vec![client.group.socket.socket.clone(); args.clients as usize];
+    let sockets: Vec<PathBuf> = vec![client.group.socket.path()?; args.clients as usize];
     ensure!(
         client.group.lane.lane == 0,
         "`torture` runs its clients on lane 0 only: omit `--lane`"
