@@ -26,14 +26,18 @@ impl Occupant {
     /// Returns the node whose daemon or control answers at the place of `config` under another
     /// name. A process that is silent, or refuses this user, names no node.
     pub fn of(config: &Config) -> Option<Self> {
+        Self::beside(config, control_version(config).as_ref())
+    }
+
+    /// As [`Occupant::of`], with the reply of control.
+    fn beside(config: &Config, version: Option<&ControlVersion>) -> Option<Self> {
         let daemon = config.socket_path();
         let control = config.control_socket_path();
-        let version = control_version(&control);
         let file_of = |node: &str| {
-            let version = version.as_ref().filter(|version| version.node == node)?;
+            let version = version.filter(|version| version.node == node)?;
             version.file.clone()
         };
-        let control_node = version.as_ref().map(|version| version.node.clone());
+        let control_node = version.map(|version| version.node.clone());
         [(daemon_node(&daemon), daemon), (control_node, control)]
             .into_iter()
             .find_map(|(node, socket)| {
@@ -53,14 +57,33 @@ impl Occupant {
     /// # Errors
     /// Names both nodes, the file of the one that runs, the place and the remedy.
     pub fn refuse(config: &Config, file: &Path) -> Result<()> {
-        match Self::of(config) {
-            None => Ok(()),
-            Some(occupant) => bail!(
-                "{}; nothing was changed\n  cure: {}",
-                occupant.found(),
-                occupant.cure(file)
-            ),
+        Self::of(config).map_or(Ok(()), |occupant| occupant.refusal(file))
+    }
+
+    /// As [`Occupant::refuse`], and fails if the node of `config` runs from another file. Queries
+    /// control once.
+    ///
+    /// # Errors
+    /// As [`Occupant::refuse`], or names both files and the remedy.
+    pub fn refuse_other_file(config: &Config, file: &Path) -> Result<()> {
+        let version = control_version(config);
+        if let Some(occupant) = Self::beside(config, version.as_ref()) {
+            return occupant.refusal(file);
         }
+        match version {
+            Some(control) if control.node == config.node.name => {
+                control_client::expect_file(&control, file).context("nothing was changed")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn refusal(&self, file: &Path) -> Result<()> {
+        bail!(
+            "{}; nothing was changed\n  cure: {}",
+            self.found(),
+            self.cure(file)
+        )
     }
 
     /// The runtime directory that both nodes claim.
@@ -98,27 +121,70 @@ impl Occupant {
     }
 }
 
-/// Fails if the node of `config` runs from another file than `given`.
-///
-/// # Errors
-/// Names both files and the remedy.
-pub fn refuse_other_file(config: &Config, given: &Path) -> Result<()> {
-    match control_version(&config.control_socket_path()) {
-        Some(control) if control.node == config.node.name => {
-            control_client::expect_file(&control, given).context("nothing was changed")
-        }
-        _ => Ok(()),
-    }
-}
-
 fn daemon_node(socket: &Path) -> Option<String> {
     let client = Client::connect_within(socket, SHORT_PATIENCE).ok()?;
     Some(client.node().to_owned())
 }
 
-fn control_version(socket: &Path) -> Option<ControlVersion> {
-    match control_client::version_within(socket, SHORT_PATIENCE)? {
+fn control_version(config: &Config) -> Option<ControlVersion> {
+    match control_client::version_within(&config.control_socket_path(), SHORT_PATIENCE)? {
         ControlReply::Version(version) => Some(version),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use covalent_api::{API_VERSION, MAX_DATAGRAM_BYTES, datagram};
+    use covalent_ipc::seqpacket::Listener;
+
+    use super::*;
+
+    #[test]
+    fn one_query_of_control_finds_another_node_and_another_file() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let text = format!(
+            "[node]\nname = \"a\"\nruntime_dir = \"{}\"\ninterfaces = [\"eth1\"]\n",
+            directory.path().display()
+        );
+        let config = Config::parse(&text, "test").expect("a configuration");
+        let (own, other) = (Path::new("/own.toml"), Path::new("/other.toml"));
+        let listener = Listener::bind(&config.control_socket_path()).expect("bound");
+        for (node, file, wanted) in [
+            ("a", own, None),
+            ("a", other, Some("node a runs from /other.toml")),
+            ("b", own, Some("node b answers at ")),
+        ] {
+            let checked = thread::scope(|scope| {
+                let check = scope.spawn(|| Occupant::refuse_other_file(&config, own));
+                let connection = listener.accept().expect("it asks");
+                let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
+                connection.recv(&mut buffer).expect("a request");
+                let version = ControlVersion {
+                    api: API_VERSION,
+                    oldest: None,
+                    program: String::new(),
+                    pid: 1,
+                    uptime_ns: 1,
+                    node: node.to_owned(),
+                    guid: None,
+                    file: Some(file.display().to_string()),
+                };
+                let reply = datagram::encode(&ControlReply::Version(version)).expect("short");
+                connection.send(&reply, &[]).expect("it listens");
+                // A second query finds no reply, and so neither the node nor its file.
+                check.join().expect("no panic")
+            });
+            match (checked, wanted) {
+                (Ok(()), None) => {}
+                (Err(error), Some(wanted)) => {
+                    let error = format!("{error:#}");
+                    assert!(error.contains(wanted), "{error}");
+                }
+                (checked, wanted) => panic!("{checked:?}, not {wanted:?}"),
+            }
+        }
     }
 }

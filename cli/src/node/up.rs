@@ -16,12 +16,8 @@ use covalent_api::{
 use covalent_config::Config;
 
 use super::{
-    PROGRAMS, Program,
-    args::UpArgs,
-    lock::NodeLock,
-    occupant::{Occupant, refuse_other_file},
-    record::Record,
-    systemd, written,
+    PROGRAMS, Program, args::UpArgs, lock::NodeLock, occupant::Occupant, record::Record, systemd,
+    written,
 };
 use crate::{
     client::Client,
@@ -60,8 +56,7 @@ pub fn run(args: &UpArgs, interrupt: &Interrupt) -> Result<ExitCode> {
         let wanted = written::wanted(name, &args.interfaces)?;
         // A file that is there may name other directories, which are examined below.
         if !written::agrees(file, name, &args.interfaces) {
-            Occupant::refuse(&wanted, file)?;
-            refuse_other_file(&wanted, file)?;
+            Occupant::refuse_other_file(&wanted, file)?;
             if written::write(file, name, &args.interfaces)? {
                 output::line(&format!("wrote {}", file.display()))?;
             }
@@ -70,8 +65,7 @@ pub fn run(args: &UpArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     let named = args.config.file();
     let file = fs::canonicalize(named).unwrap_or_else(|_| named.to_owned());
     let config = Config::load(&file)?;
-    Occupant::refuse(&config, &file)?;
-    refuse_other_file(&config, &file)?;
+    Occupant::refuse_other_file(&config, &file)?;
     // A configuration is up when both of its processes are: one alone is completed below.
     if PROGRAMS.iter().all(|program| program.is_ready(&config)) {
         let status = Client::connect(&config.socket_path())?.status()?;
@@ -90,8 +84,7 @@ pub fn run(args: &UpArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     })?;
     let _lock = NodeLock::take(&config)?;
     // The holder before this one may have started another node.
-    Occupant::refuse(&config, &file)?;
-    refuse_other_file(&config, &file)?;
+    Occupant::refuse_other_file(&config, &file)?;
     if args.foreground {
         return foreground(&file, &config, interrupt);
     }
