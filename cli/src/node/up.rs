@@ -53,13 +53,9 @@ const RECHECK_INTERVAL: Duration = Duration::from_millis(20);
 pub fn run(args: &UpArgs, interrupt: &Interrupt) -> Result<ExitCode> {
     if !args.interfaces.is_empty() {
         let (file, name) = (args.config.file(), args.name.as_deref());
-        let wanted = written::wanted(name, &args.interfaces)?;
-        // A file that is there may name other directories, which are examined below.
-        if !written::agrees(file, name, &args.interfaces) {
-            Occupant::refuse_other_file(&wanted, file)?;
-            if written::write(file, name, &args.interfaces)? {
-                output::line(&format!("wrote {}", file.display()))?;
-            }
+        let check = |wanted: &Config| Occupant::refuse_other_file(wanted, file);
+        if written::write(file, name, &args.interfaces, check)? {
+            output::line(&format!("wrote {}", file.display()))?;
         }
     }
     let named = args.config.file();

@@ -7,33 +7,33 @@ use anyhow::{Context, Result, bail};
 use covalent_config::{Config, DEFAULT_TOML, PortKind};
 
 /// Writes a configuration with only a name (`None`: the host's) and interfaces to `file`, unless
-/// the file has these already, with any other keys. Returns whether it wrote.
+/// the file has these already, with any other keys. Returns whether it wrote. Otherwise `check`
+/// examines this configuration first. A file that has them may name other directories, so `check`
+/// does not concern it.
 ///
 /// # Errors
-/// Fails if the values are not valid for a node, or if the file exists with another name or other
-/// interfaces.
-/// The installed example counts as no configuration.
-pub fn write(file: &Path, name: Option<&str>, interfaces: &[String]) -> Result<bool> {
-    wanted(name, interfaces)?;
+/// Fails if the values are not valid for a node, `check` fails, or the file exists with another
+/// name or other interfaces. The installed example counts as no configuration.
+pub fn write(
+    file: &Path,
+    name: Option<&str>,
+    interfaces: &[String],
+    check: impl FnOnce(&Config) -> Result<()>,
+) -> Result<bool> {
     let text = text(name, interfaces);
-    match fs::read_to_string(file) {
-        Ok(found) if found == DEFAULT_TOML => {}
-        Ok(found) => {
-            let config = Config::parse(&found, &file.display().to_string())?;
-            let Some(difference) = difference(&config, name, interfaces) else {
-                return Ok(false);
-            };
-            bail!(
-                "{} exists, and {difference}\n  \
-                 cure: leave out --name and --interfaces and change the file, or write another \
-                 one: --config FILE",
-                file.display()
-            );
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => {
-            return Err(error).with_context(|| format!("cannot read {}", file.display()));
-        }
+    let wanted = Config::parse(&text, "--name and --interfaces")?;
+    let found = Found::read(file, name, interfaces);
+    if matches!(found, Ok(Found::Same)) {
+        return Ok(false);
+    }
+    check(&wanted)?;
+    if let Found::Other(difference) = found? {
+        bail!(
+            "{} exists, and {difference}\n  \
+             cure: leave out --name and --interfaces and change the file, or write another one: \
+             --config FILE",
+            file.display()
+        );
     }
     if let Some(directory) = file.parent() {
         fs::create_dir_all(directory)
@@ -47,12 +47,29 @@ pub fn write(file: &Path, name: Option<&str>, interfaces: &[String]) -> Result<b
     Ok(true)
 }
 
-/// Returns whether `file` has this name, if one is given, and these interfaces already.
-pub fn agrees(file: &Path, name: Option<&str>, interfaces: &[String]) -> bool {
-    let text = fs::read_to_string(file).ok();
-    text.filter(|text| text != DEFAULT_TOML)
-        .and_then(|text| Config::parse(&text, "").ok())
-        .is_some_and(|config| difference(&config, name, interfaces).is_none())
+/// The configuration that a file has already.
+enum Found {
+    /// None.
+    Nothing,
+    /// The wanted name and interfaces.
+    Same,
+    /// Another name or other interfaces.
+    Other(String),
+}
+
+impl Found {
+    fn read(file: &Path, name: Option<&str>, interfaces: &[String]) -> Result<Self> {
+        match fs::read_to_string(file) {
+            Ok(text) if text == DEFAULT_TOML => Ok(Self::Nothing),
+            Ok(text) => {
+                let config = Config::parse(&text, &file.display().to_string())?;
+                let difference = difference(&config, name, interfaces);
+                Ok(difference.map_or(Self::Same, Self::Other))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::Nothing),
+            Err(error) => Err(error).with_context(|| format!("cannot read {}", file.display())),
+        }
+    }
 }
 
 /// Describes the first key that differs, with both values.
@@ -81,17 +98,6 @@ fn difference(config: &Config, name: Option<&str>, interfaces: &[String]) -> Opt
     })
 }
 
-/// Returns the configuration that [`write()`] writes.
-///
-/// # Errors
-/// Fails if the values are not valid for a node.
-pub fn wanted(name: Option<&str>, interfaces: &[String]) -> Result<Config> {
-    Ok(Config::parse(
-        &text(name, interfaces),
-        "--name and --interfaces",
-    )?)
-}
-
 fn text(name: Option<&str>, interfaces: &[String]) -> String {
     // The parser rejects names that need escaping.
     let name = name.map_or_else(String::new, |name| format!("name = {name:?}\n"));
@@ -110,15 +116,15 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("etc/covalent.toml");
         let two = ["eth1", "eth2"].map(str::to_owned);
-        assert!(write(&file, Some("a"), &two).expect("written"));
+        assert!(write(&file, Some("a"), &two, |_| Ok(())).expect("written"));
         let config = Config::load(&file).expect("valid");
         assert_eq!(config.node.name, "a");
         let names: Vec<_> = config.port.iter().map(|port| port.name.clone()).collect();
         assert_eq!(names, two);
-        assert!(!write(&file, Some("a"), &two).expect("it succeeds"));
+        assert!(!write(&file, Some("a"), &two, |_| Ok(())).expect("it succeeds"));
 
         let before = fs::read_to_string(&file).expect("it is there");
-        let error = write(&file, Some("b"), &two).expect_err("another name");
+        let error = write(&file, Some("b"), &two, |_| Ok(())).expect_err("another name");
         assert!(error.to_string().contains("cure: "), "{error}");
         assert_eq!(fs::read_to_string(&file).expect("it is there"), before);
 
@@ -129,14 +135,14 @@ mod tests {
 
         // Other keys are no difference.
         fs::write(&file, format!("{before}\n[dataplane]\nidle = \"poll\"\n")).expect("written");
-        assert!(!write(&file, Some("a"), &two).expect("it agrees"));
-        assert!(!write(&file, None, &two).expect("it agrees"));
-        let error = write(&file, Some("a"), &two[..1]).expect_err("other interfaces");
+        assert!(!write(&file, Some("a"), &two, |_| Ok(())).expect("it agrees"));
+        assert!(!write(&file, None, &two, |_| Ok(())).expect("it agrees"));
+        let error = write(&file, Some("a"), &two[..1], |_| Ok(())).expect_err("other interfaces");
         let wanted = "its interfaces are `eth1,eth2`, but --interfaces is `eth1`";
         assert!(error.to_string().contains(wanted), "{error}");
 
         fs::write(&file, DEFAULT_TOML).expect("written");
-        assert!(write(&file, Some("a"), &two).expect("the example may be replaced"));
+        assert!(write(&file, Some("a"), &two, |_| Ok(())).expect("the example may be replaced"));
         assert_eq!(fs::read_to_string(&file).expect("it is there"), before);
         let left = fs::read_dir(directory.path().join("etc")).expect("a directory");
         assert_eq!(left.count(), 1);
@@ -152,8 +158,29 @@ mod tests {
             ("a", "eth 1"),
             ("a", ""),
         ] {
-            assert!(write(&file, Some(name), &[interface.to_owned()]).is_err());
+            assert!(write(&file, Some(name), &[interface.to_owned()], |_| Ok(())).is_err());
         }
         assert!(!file.parent().expect("a directory").exists());
+    }
+
+    #[test]
+    fn only_a_file_that_is_to_change_is_checked_and_a_failed_check_writes_nothing() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("covalent.toml");
+        let one = ["eth1".to_owned()];
+        let refuse = |wanted: &Config| -> Result<()> { bail!("no {}", wanted.node.name) };
+        let error = write(&file, Some("a"), &one, refuse).expect_err("it is checked");
+        assert_eq!(error.to_string(), "no a");
+        assert!(!file.exists());
+        assert!(write(&file, Some("a"), &one, |_| Ok(())).expect("written"));
+        assert!(!write(&file, Some("a"), &one, refuse).expect("it agrees"));
+        // Another node at the place is reported before the file.
+        for text in [None, Some("[nod"), Some(DEFAULT_TOML)] {
+            if let Some(text) = text {
+                fs::write(&file, text).expect("written");
+            }
+            let error = write(&file, Some("b"), &one, refuse).expect_err("it is checked");
+            assert_eq!(error.to_string(), "no b");
+        }
     }
 }
