@@ -31,13 +31,9 @@ pub fn links(status: &NodeStatus) -> Vec<Finding> {
 /// Returns a line for each link to another node that is up, and for each whose neighbor never
 /// answered although the port has a carrier.
 pub fn states(status: &NodeStatus) -> Vec<Finding> {
-    let links = status.links.iter();
-    links
-        .filter_map(|link| {
-            let port = status.ports.iter().find(|port| port.name == link.port)?;
-            if port.kind == "lane" {
-                return None;
-            }
+    outer(status)
+        .filter_map(|(link, port)| {
+            let port = port?;
             let check = format!("link {}", link.port);
             if link.state == "up" {
                 let name = link.peer_name.as_deref().unwrap_or("its neighbor");
@@ -49,33 +45,30 @@ pub fn states(status: &NodeStatus) -> Vec<Finding> {
         .collect()
 }
 
+/// Returns the links to other nodes, each with its port. Leaves out cables between two lanes.
+fn outer(status: &NodeStatus) -> impl Iterator<Item = (&LinkStatus, Option<&PortStatus>)> {
+    let links = status.links.iter().map(|link| {
+        let port = status.ports.iter().find(|port| port.name == link.port);
+        (link, port)
+    });
+    links.filter(|(_, port)| port.is_none_or(|port| port.kind != "lane"))
+}
+
 /// Returns a failure if no link to another node is up, and one has no carrier or was up before. A
 /// link that has a carrier and was never up may wait for a neighbor that is not installed yet.
 fn cut_off(status: &NodeStatus) -> Option<Finding> {
-    let of_port = |link: &LinkStatus| status.ports.iter().find(|port| port.name == link.port);
-    let links: Vec<_> = status
-        .links
-        .iter()
-        .map(|link| (link, of_port(link)))
-        .collect();
-    let outer = || {
-        let is_inner = |port: &&PortStatus| port.kind == "lane";
-        links
-            .iter()
-            .filter(move |(_, port)| !port.as_ref().is_some_and(is_inner))
-    };
     let is_reported = |link: &LinkStatus| link.state == "up" || link.refusal.is_some();
-    if outer().any(|(link, _)| is_reported(link)) {
+    if outer(status).any(|(link, _)| is_reported(link)) {
         return None;
     }
     let is_lost = |link: &LinkStatus, port: Option<&PortStatus>| {
         let has_interface = port.is_some_and(|port| port.interface.is_some());
         link.ups > 0 || link.state == "down" && has_interface
     };
-    if !outer().any(|&(link, port)| is_lost(link, port)) {
+    if !outer(status).any(|(link, port)| is_lost(link, port)) {
         return None;
     }
-    let states: Vec<String> = outer()
+    let states: Vec<String> = outer(status)
         .map(|(link, _)| format!("{} is {}", link.port, link.state))
         .collect();
     Some(Finding::failed(
