@@ -153,9 +153,9 @@ pub fn of_process(pid: Option<u32>) -> String {
 /// Draws a GUID and stores it. A crash leaves either no file or a complete one.
 fn draw_guid(directory: &StateDir<impl Files>, path: &Path) -> Result<Guid, FileError> {
     let guid = loop {
-        // The low byte is zero: the lanes use the addresses that follow, which differ in the last
-        // two digits.
-        if let Some(guid) = Guid::new(random_bits()? & !0xff) {
+        // The lanes use the addresses that follow, which differ in the last two digits.
+        let drawn = Guid::new(random_bits()?);
+        if let Some(guid) = drawn.and_then(|drawn| Guid::new(drawn.node_bits())) {
             break guid;
         }
     };
@@ -254,7 +254,11 @@ mod tests {
         let second = Identity::take(&state).unwrap();
         assert_eq!(second.guid, guid);
         assert_ne!(second.incarnation, incarnation);
-        assert_eq!(guid.bits() & 0xff, 0, "room for the addresses of lanes");
+        assert_eq!(
+            guid.bits(),
+            guid.node_bits(),
+            "room for the addresses of lanes"
+        );
     }
 
     #[test]

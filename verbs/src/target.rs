@@ -136,9 +136,7 @@ fn has_path(
     nodes: &[FarNodeStatus],
     omitted: u64,
 ) -> Option<bool> {
-    // The low bits of an address distinguish the lanes of one node.
-    let node_of = |address: Guid| address.bits() & !(LANES_MAX as u64 - 1);
-    let is_it = |other: Guid| node_of(other) == node_of(node);
+    let is_it = |other: Guid| other.node_bits() == node.node_bits();
     let (mut links, mut nodes) = (links.iter(), nodes.iter());
     let is_reached = links.any(|link| link.state == "up" && link.peer.is_some_and(is_it))
         || nodes.any(|other| other.standing == "reached" && is_it(other.guid));

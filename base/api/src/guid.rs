@@ -4,6 +4,8 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
+use crate::name::LANES_MAX;
+
 /// A globally unique identifier of a node or of one of its lanes: 64 random bits, never zero,
 /// written as 16 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -26,6 +28,12 @@ impl Guid {
             // Wraps past the maximum to 1. The sum is less than `lane`, so this cannot overflow.
             (bits, true) => Self(bits + 1),
         }
+    }
+
+    /// The bits that the addresses of all lanes of one node share. Those of the lane are zero.
+    #[must_use]
+    pub const fn node_bits(self) -> u64 {
+        self.0 & !(LANES_MAX as u64 - 1)
     }
 
     /// The 64 bits, as they stand on the wire.
@@ -94,6 +102,11 @@ mod tests {
         let node = Guid::new(0x00ab_cdef_0123_4500).expect("non-zero");
         assert_eq!(node.lane(0), node);
         assert_eq!(node.lane(3).to_string(), "00abcdef01234503");
+        for lane in 0..LANES_MAX as u32 {
+            assert_eq!(node.lane(lane).node_bits(), node.bits(), "lane {lane}");
+        }
+        let next = Guid::new(node.bits() + LANES_MAX as u64).expect("non-zero");
+        assert_ne!(next.node_bits(), node.bits());
         let last = Guid::new(u64::MAX - 1).expect("non-zero");
         let addresses = [0, 1, 2, 255].map(|lane| last.lane(lane).bits());
         assert_eq!(addresses, [u64::MAX - 1, u64::MAX, 1, 254]);

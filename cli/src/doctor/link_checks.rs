@@ -106,9 +106,6 @@ fn beyond_its_share(link: &LinkStatus) -> Option<Finding> {
     ))
 }
 
-/// The low bits of an address distinguish the lanes of one node.
-const LANE_BITS: u64 = 0xff;
-
 /// Other nodes of which one has the name of another, or of this node.
 pub fn names(status: &NodeStatus) -> Vec<Finding> {
     let own = (Some(status.node.as_str()), status.guid);
@@ -122,7 +119,7 @@ pub fn names(status: &NodeStatus) -> Vec<Finding> {
     let mut holders: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for (name, guid) in [own].into_iter().chain(neighbors).chain(far) {
         let Some(name) = name else { continue };
-        let node = guid.bits() & !LANE_BITS;
+        let node = guid.node_bits();
         let known = holders.entry(name).or_default();
         if !known.contains(&node) {
             known.push(node);
