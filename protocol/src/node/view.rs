@@ -92,13 +92,13 @@ impl Node {
 
     fn view<'a>(&'a self, link: &'a Link) -> LinkView<'a> {
         let attachment = link.attachment();
-        let peers = &self.exchanges.peers;
         let peer = attachment.map_or_else(
             || {
                 let last = link.epochs.handshake.echoer()?;
-                peers.iter().find(|peer| peer.met && peer.guid == last)
+                let peer = &self.exchanges.peers[self.exchanges.find(last)?];
+                peer.met.then_some(peer)
             },
-            |attachment| Some(&peers[attachment.peer]),
+            |attachment| Some(&self.exchanges.peers[attachment.peer]),
         );
         LinkView {
             port: link.port,
