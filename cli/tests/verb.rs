@@ -3,7 +3,7 @@
 
 mod support;
 
-use covalent::{Device, Rights};
+use covalent::{Device, Region, Rights};
 use serde_json::Value;
 use support::node::{Node, PATIENCE};
 
@@ -119,16 +119,21 @@ fn every_verb_command_executes_its_verb() {
     assert_eq!(message.data, b"12 crates of apples");
 }
 
-#[test]
-fn a_verb_that_was_not_executed_is_reported_with_its_cure() {
-    let two = Two::up();
-    let device = Device::attach(two.b.socket(), "host").unwrap();
+/// Registers the region `notes`, of 64 bytes that verbs may only read.
+fn read_only_notes(device: &Device) -> Region {
     let read_only = Rights {
         write: false,
         atomic: false,
         ..Rights::ALL
     };
-    let _notes = device.register_region("notes", 64, read_only).unwrap();
+    device.register_region("notes", 64, read_only).unwrap()
+}
+
+#[test]
+fn a_verb_that_was_not_executed_is_reported_with_its_cure() {
+    let two = Two::up();
+    let device = Device::attach(two.b.socket(), "host").unwrap();
+    let _notes = read_only_notes(&device);
     for (arguments, wanted) in [
         (
             &["read", "b", "nothing", "0"][..],
@@ -190,12 +195,7 @@ fn a_verb_that_was_not_executed_is_reported_with_its_cure() {
 fn the_name_local_is_the_node_itself() {
     let two = Two::up();
     let device = Device::attach(two.b.socket(), "host").unwrap();
-    let read_only = Rights {
-        write: false,
-        atomic: false,
-        ..Rights::ALL
-    };
-    let _notes = device.register_region("notes", 64, read_only).unwrap();
+    let _notes = read_only_notes(&device);
     let (went, printed) = two.b.run(&["verb", "lookup", "local", "notes"]);
     assert!(
         went && printed.contains("64 bytes, grants read"),
