@@ -14,6 +14,7 @@ mod calls;
 mod client;
 mod counters;
 mod device;
+mod enumerator;
 mod frames;
 mod framing;
 mod group;

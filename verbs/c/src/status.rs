@@ -7,6 +7,8 @@ use std::{
 
 use covalent::{Error, Refusal};
 
+use crate::enumerator::{enumerators, name_in};
+
 /// Result of a call. Every function returns one of these as an `int32_t`: 0 or more if the call
 /// succeeded, less than 0 if it failed. Unless documented otherwise, a failed call changed nothing.
 #[repr(i32)]
@@ -196,32 +198,31 @@ pub extern "C" fn covalent_last_in_doubt() -> u64 {
 /// no status.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_status_name(status: i32) -> *const c_char {
-    let named = NAMES.iter().find(|(known, _)| *known as i32 == status);
-    named.map_or(c"unknown", |(_, name)| name).as_ptr()
+    name_in(NAMES, status)
 }
 
-const NAMES: [(covalent_status, &CStr); 23] = [
-    (COVALENT_OK, c"COVALENT_OK"),
-    (COVALENT_MISMATCH, c"COVALENT_MISMATCH"),
-    (COVALENT_INVALID, c"COVALENT_INVALID"),
-    (COVALENT_UNREACHABLE, c"COVALENT_UNREACHABLE"),
-    (COVALENT_DAEMON_GONE, c"COVALENT_DAEMON_GONE"),
-    (COVALENT_VERSION, c"COVALENT_VERSION"),
-    (COVALENT_REFUSED, c"COVALENT_REFUSED"),
-    (COVALENT_DEADLINE, c"COVALENT_DEADLINE"),
-    (COVALENT_IN_DOUBT, c"COVALENT_IN_DOUBT"),
-    (COVALENT_FULL, c"COVALENT_FULL"),
-    (COVALENT_TOO_LONG, c"COVALENT_TOO_LONG"),
-    (COVALENT_TOO_SHORT, c"COVALENT_TOO_SHORT"),
-    (COVALENT_VERB_REFUSED, c"COVALENT_VERB_REFUSED"),
-    (COVALENT_PEER_RESTARTED, c"COVALENT_PEER_RESTARTED"),
-    (COVALENT_NO_SUCH_NODE, c"COVALENT_NO_SUCH_NODE"),
-    (COVALENT_UNINTELLIGIBLE, c"COVALENT_UNINTELLIGIBLE"),
-    (COVALENT_SYSTEM, c"COVALENT_SYSTEM"),
-    (COVALENT_PIPE_TOO_SMALL, c"COVALENT_PIPE_TOO_SMALL"),
-    (COVALENT_STOPPED, c"COVALENT_STOPPED"),
-    (COVALENT_FORGOTTEN, c"COVALENT_FORGOTTEN"),
-    (COVALENT_FORKED, c"COVALENT_FORKED"),
-    (COVALENT_LINK_ETHERTYPE, c"COVALENT_LINK_ETHERTYPE"),
-    (COVALENT_BAD_REPLY, c"COVALENT_BAD_REPLY"),
+const NAMES: &[(i64, &CStr)] = enumerators![
+    COVALENT_OK,
+    COVALENT_MISMATCH,
+    COVALENT_INVALID,
+    COVALENT_UNREACHABLE,
+    COVALENT_DAEMON_GONE,
+    COVALENT_VERSION,
+    COVALENT_REFUSED,
+    COVALENT_DEADLINE,
+    COVALENT_IN_DOUBT,
+    COVALENT_FULL,
+    COVALENT_TOO_LONG,
+    COVALENT_TOO_SHORT,
+    COVALENT_VERB_REFUSED,
+    COVALENT_PEER_RESTARTED,
+    COVALENT_NO_SUCH_NODE,
+    COVALENT_UNINTELLIGIBLE,
+    COVALENT_SYSTEM,
+    COVALENT_PIPE_TOO_SMALL,
+    COVALENT_STOPPED,
+    COVALENT_FORGOTTEN,
+    COVALENT_FORKED,
+    COVALENT_LINK_ETHERTYPE,
+    COVALENT_BAD_REPLY,
 ];

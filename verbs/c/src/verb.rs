@@ -13,6 +13,7 @@ use covalent::{
 
 use crate::{
     argument::{Out, value, values},
+    enumerator::{enumerators, name_in},
     growing::{growing, growing_value},
     region::rights_bits,
     remote_region::covalent_remote_region,
@@ -450,34 +451,27 @@ const fn refusal_of(refusal: Refusal) -> covalent_refusal {
 /// number that is no outcome.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_outcome_name(outcome: u32) -> *const c_char {
-    let named = OUTCOMES.iter().find(|(known, _)| *known as u32 == outcome);
-    named.map_or(c"unknown", |(_, name)| name).as_ptr()
+    name_in(OUTCOMES, outcome)
 }
 
-const OUTCOMES: [(covalent_outcome, &CStr); 15] = {
+const OUTCOMES: &[(i64, &CStr)] = {
     use covalent_outcome::*;
-    [
-        (COVALENT_OUTCOME_DONE, c"COVALENT_OUTCOME_DONE"),
-        (COVALENT_OUTCOME_OLD, c"COVALENT_OUTCOME_OLD"),
-        (COVALENT_OUTCOME_DATA, c"COVALENT_OUTCOME_DATA"),
-        (COVALENT_OUTCOME_MISMATCH, c"COVALENT_OUTCOME_MISMATCH"),
-        (COVALENT_OUTCOME_REFUSED, c"COVALENT_OUTCOME_REFUSED"),
-        (
-            COVALENT_OUTCOME_PEER_RESTARTED,
-            c"COVALENT_OUTCOME_PEER_RESTARTED",
-        ),
-        (
-            COVALENT_OUTCOME_NO_SUCH_NODE,
-            c"COVALENT_OUTCOME_NO_SUCH_NODE",
-        ),
-        (COVALENT_OUTCOME_MALFORMED, c"COVALENT_OUTCOME_MALFORMED"),
-        (COVALENT_OUTCOME_IN_DOUBT, c"COVALENT_OUTCOME_IN_DOUBT"),
-        (COVALENT_OUTCOME_UNDONE, c"COVALENT_OUTCOME_UNDONE"),
-        (COVALENT_OUTCOME_NEVER_SEEN, c"COVALENT_OUTCOME_NEVER_SEEN"),
-        (COVALENT_OUTCOME_FORGOTTEN, c"COVALENT_OUTCOME_FORGOTTEN"),
-        (COVALENT_OUTCOME_BAD_REPLY, c"COVALENT_OUTCOME_BAD_REPLY"),
-        (COVALENT_OUTCOME_REGION, c"COVALENT_OUTCOME_REGION"),
-        (COVALENT_OUTCOME_PATH, c"COVALENT_OUTCOME_PATH"),
+    enumerators![
+        COVALENT_OUTCOME_DONE,
+        COVALENT_OUTCOME_OLD,
+        COVALENT_OUTCOME_DATA,
+        COVALENT_OUTCOME_MISMATCH,
+        COVALENT_OUTCOME_REFUSED,
+        COVALENT_OUTCOME_PEER_RESTARTED,
+        COVALENT_OUTCOME_NO_SUCH_NODE,
+        COVALENT_OUTCOME_MALFORMED,
+        COVALENT_OUTCOME_IN_DOUBT,
+        COVALENT_OUTCOME_UNDONE,
+        COVALENT_OUTCOME_NEVER_SEEN,
+        COVALENT_OUTCOME_FORGOTTEN,
+        COVALENT_OUTCOME_BAD_REPLY,
+        COVALENT_OUTCOME_REGION,
+        COVALENT_OUTCOME_PATH,
     ]
 };
 
@@ -485,44 +479,25 @@ const OUTCOMES: [(covalent_outcome, &CStr); 15] = {
 /// a number that is no refusal.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_refusal_name(refusal: u32) -> *const c_char {
-    let named = REFUSALS.iter().find(|(known, _)| *known as u32 == refusal);
-    named.map_or(c"unknown", |(_, name)| name).as_ptr()
+    name_in(REFUSALS, refusal)
 }
 
-const REFUSALS: [(covalent_refusal, &CStr); 13] = {
+const REFUSALS: &[(i64, &CStr)] = {
     use covalent_refusal::*;
-    [
-        (COVALENT_REFUSAL_NONE, c"COVALENT_REFUSAL_NONE"),
-        (
-            COVALENT_REFUSAL_NO_RESOURCES,
-            c"COVALENT_REFUSAL_NO_RESOURCES",
-        ),
-        (
-            COVALENT_REFUSAL_BAD_REQUEST,
-            c"COVALENT_REFUSAL_BAD_REQUEST",
-        ),
-        (
-            COVALENT_REFUSAL_UNKNOWN_REGION,
-            c"COVALENT_REFUSAL_UNKNOWN_REGION",
-        ),
-        (
-            COVALENT_REFUSAL_OUT_OF_BOUNDS,
-            c"COVALENT_REFUSAL_OUT_OF_BOUNDS",
-        ),
-        (COVALENT_REFUSAL_NO_RIGHT, c"COVALENT_REFUSAL_NO_RIGHT"),
-        (
-            COVALENT_REFUSAL_UNSUPPORTED,
-            c"COVALENT_REFUSAL_UNSUPPORTED",
-        ),
-        (COVALENT_REFUSAL_BUSY, c"COVALENT_REFUSAL_BUSY"),
-        (COVALENT_REFUSAL_MISALIGNED, c"COVALENT_REFUSAL_MISALIGNED"),
-        (COVALENT_REFUSAL_BAD_LENGTH, c"COVALENT_REFUSAL_BAD_LENGTH"),
-        (COVALENT_REFUSAL_DUPLICATE, c"COVALENT_REFUSAL_DUPLICATE"),
-        (COVALENT_REFUSAL_QUEUE_FULL, c"COVALENT_REFUSAL_QUEUE_FULL"),
-        (
-            COVALENT_REFUSAL_JOURNAL_FAILED,
-            c"COVALENT_REFUSAL_JOURNAL_FAILED",
-        ),
+    enumerators![
+        COVALENT_REFUSAL_NONE,
+        COVALENT_REFUSAL_NO_RESOURCES,
+        COVALENT_REFUSAL_BAD_REQUEST,
+        COVALENT_REFUSAL_UNKNOWN_REGION,
+        COVALENT_REFUSAL_OUT_OF_BOUNDS,
+        COVALENT_REFUSAL_NO_RIGHT,
+        COVALENT_REFUSAL_UNSUPPORTED,
+        COVALENT_REFUSAL_BUSY,
+        COVALENT_REFUSAL_MISALIGNED,
+        COVALENT_REFUSAL_BAD_LENGTH,
+        COVALENT_REFUSAL_DUPLICATE,
+        COVALENT_REFUSAL_QUEUE_FULL,
+        COVALENT_REFUSAL_JOURNAL_FAILED,
     ]
 };
 
