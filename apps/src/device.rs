@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use covalent::{Client, Device, Match, REQUEST_TIMEOUT, Transport};
+use covalent::{Device, Match, REQUEST_TIMEOUT, Transport};
 use covalent_config::Config;
 
 /// The configuration of a node that was installed.
@@ -71,14 +71,8 @@ impl SocketArgs {
     /// # Errors
     /// The configuration cannot be read, there is no daemon or no such lane, or the daemon refuses.
     pub fn attach_to_lane(&self, lane: LaneArgs, program: &str) -> Result<Device> {
-        self.attach(program, lane.lane)
-    }
-
-    fn attach(&self, program: &str, lane: u32) -> Result<Device> {
-        let device = Device::attach_to_lane(self.path()?, program, lane, REQUEST_TIMEOUT)?;
-        let patience = Duration::from_secs(self.reconnect.into());
-        device.set_reconnect(Some(patience).filter(|patience| !patience.is_zero()));
-        Ok(device)
+        let device = Device::attach_to_lane(self.path()?, program, lane.lane, REQUEST_TIMEOUT)?;
+        Ok(self.reconnecting(device))
     }
 
     /// Attaches to the lane that owns `port`.
@@ -86,17 +80,15 @@ impl SocketArgs {
     /// # Errors
     /// The configuration cannot be read, there is no daemon or no such port, or the daemon refuses.
     pub fn attach_to(&self, port: &str, program: &str) -> Result<Device> {
-        let client = Client::connect(self.path()?, program)?;
-        let ports = &client.node().ports;
-        let Some(brief) = ports.iter().find(|brief| brief.name == port) else {
-            let names: Vec<_> = ports.iter().map(|brief| brief.name.as_str()).collect();
-            bail!(
-                "node {} has no port `{port}`; it has {}",
-                client.node().name,
-                names.join(", ")
-            );
-        };
-        self.attach(program, brief.lane)
+        let device = Device::attach_for_port(self.path()?, program, port, REQUEST_TIMEOUT)?;
+        Ok(self.reconnecting(device))
+    }
+
+    /// Has `device` reconnect for the time of the option.
+    fn reconnecting(&self, device: Device) -> Device {
+        let patience = Duration::from_secs(self.reconnect.into());
+        device.set_reconnect(Some(patience).filter(|patience| !patience.is_zero()));
+        device
     }
 }
 

@@ -9,14 +9,14 @@
 
 use std::{env, error::Error};
 
-use covalent::{Device, Match, Timeout, Transport, framing::Delimited};
+use covalent::{Device, Match, REQUEST_TIMEOUT, Timeout, Transport, framing::Delimited};
 
 const PIPE_BYTES: u64 = 1 << 20;
 const LINE_BYTES_MAX: usize = 1024;
 
 // ANCHOR: read
 fn read(socket: &str, port: &str, count: usize) -> Result<(), Box<dyn Error>> {
-    let device = Device::attach(socket, "logs")?;
+    let device = Device::attach_for_port(socket, "logs", port, REQUEST_TIMEOUT)?;
     let mut pipe = device.byte_pipe_on(PIPE_BYTES, port)?;
     pipe.bind(&Match::Port {
         transport: Transport::Udp,

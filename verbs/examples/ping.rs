@@ -15,7 +15,7 @@ use std::{
     os::fd::AsFd,
 };
 
-use covalent::{Device, Match, REQUEST_TIMEOUT, Timeout};
+use covalent::{Device, Match, REQUEST_TIMEOUT, RxTxPipe, Timeout};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 // ANCHOR: ours
@@ -26,31 +26,18 @@ const AT_A_TIME: u64 = 32;
 const OURS: Match = Match::EtherType { ethertype: 0x88b6 };
 // ANCHOR_END: ours
 
-// ANCHOR: attach
-/// A device on the lane that owns the port, as its pipes require.
-fn attach(socket: &str, port: &str) -> Result<Device, Box<dyn Error>> {
-    let device = Device::attach(socket, "ping")?;
-    let found = device.ports().iter().find(|found| found.name == port);
-    let lane = found.ok_or("there is no such port")?.lane;
-    if lane == device.lane() {
-        return Ok(device);
-    }
-    drop(device);
-    Ok(Device::attach_to_lane(
-        socket,
-        "ping",
-        lane,
-        REQUEST_TIMEOUT,
-    )?)
-}
-// ANCHOR_END: attach
-
 // ANCHOR: echo
-fn echo(socket: &str, port: &str, count: u64) -> Result<(), Box<dyn Error>> {
-    let device = attach(socket, port)?;
+/// Opens a pipe that receives our frames and sends them back.
+fn open_echo<'d>(device: &'d Device, port: &str) -> Result<RxTxPipe<'d>, Box<dyn Error>> {
     let mut pipe = device.rx_tx_pipe(PIPE_BYTES, port)?;
     pipe.bind(&OURS)?;
     println!("ready");
+    Ok(pipe)
+}
+
+fn echo(socket: &str, port: &str, count: u64) -> Result<(), Box<dyn Error>> {
+    let device = Device::attach_for_port(socket, "ping", port, REQUEST_TIMEOUT)?;
+    let mut pipe = open_echo(&device, port)?;
     let mut seen = 0;
     while seen < count {
         let mut batch = pipe.recv(Timeout::FOREVER)?;
@@ -72,10 +59,8 @@ fn echo(socket: &str, port: &str, count: u64) -> Result<(), Box<dyn Error>> {
 // ANCHOR: loop
 /// Sends frames back until stdin is readable or closes.
 fn echo_in_a_loop(socket: &str, port: &str) -> Result<(), Box<dyn Error>> {
-    let device = attach(socket, port)?;
-    let mut pipe = device.rx_tx_pipe(PIPE_BYTES, port)?;
-    pipe.bind(&OURS)?;
-    println!("ready");
+    let device = Device::attach_for_port(socket, "ping", port, REQUEST_TIMEOUT)?;
+    let mut pipe = open_echo(&device, port)?;
     let stdin = io::stdin();
     let mut fds = [
         PollFd::new(device.as_fd(), PollFlags::POLLIN),
@@ -99,7 +84,7 @@ fn echo_in_a_loop(socket: &str, port: &str) -> Result<(), Box<dyn Error>> {
 
 // ANCHOR: send
 fn send(socket: &str, port: &str, count: u64) -> Result<(), Box<dyn Error>> {
-    let device = attach(socket, port)?;
+    let device = Device::attach_for_port(socket, "ping", port, REQUEST_TIMEOUT)?;
     let mut rx = device.rx_pipe_on(PIPE_BYTES, port)?;
     rx.bind(&OURS)?;
     let mut tx = device.tx_pipe(PIPE_BYTES, port)?;

@@ -201,6 +201,25 @@ impl Client {
         &self.node
     }
 
+    /// The lane that owns a port.
+    pub(crate) fn lane_of_port(&self, port: &str) -> Result<u32> {
+        let ports = &self.node.ports;
+        let found = ports.iter().find(|brief| brief.name == port);
+        let found = found.ok_or_else(|| {
+            let names: Vec<&str> = ports.iter().map(|brief| brief.name.as_str()).collect();
+            Error::UnknownPort {
+                port: port.to_owned(),
+                node: self.node.name.clone(),
+                known: names.join(", "),
+            }
+        })?;
+        Ok(found.lane)
+    }
+
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
     /// Sets how long each later request waits for its reply. This is the deadline of every call
     /// here that takes none. The default is [`REQUEST_TIMEOUT`].
     pub fn set_request_timeout(&mut self, timeout: Duration) {

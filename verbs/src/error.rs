@@ -198,6 +198,16 @@ pub enum Error {
         /// Names known, separated by commas.
         known: String,
     },
+    /// The node has no port of that name.
+    #[error("node {node} has no port `{port}`: {}", known_ports(known))]
+    UnknownPort {
+        /// The name looked for.
+        port: String,
+        /// The node's name.
+        node: String,
+        /// Names of its ports, separated by commas. Empty if it has none.
+        known: String,
+    },
     /// A TX pipe has no room for the frame now. The pipe is unchanged.
     #[error(
         "pipe {} is full, and the frame was not sent: publish, then wait until the lane has sent \
@@ -294,6 +304,14 @@ fn refused_verb(node: &str, region: &str, refusal: Refusal) -> String {
     }
 }
 
+fn known_ports(known: &str) -> String {
+    if known.is_empty() {
+        "it has no ports. Add a `[[port]]` to its configuration".to_owned()
+    } else {
+        format!("it has {known}. Use one of these, or add a `[[port]]` to its configuration")
+    }
+}
+
 fn connect_advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => {
@@ -353,6 +371,11 @@ mod tests {
         let gone = Error::DaemonGone {
             socket: "/run/a.sock".into(),
         };
+        let no_port = |known: &str| Error::UnknownPort {
+            port: "eth9".into(),
+            node: "a".into(),
+            known: known.into(),
+        };
         for (error, parts) in [
             (Error::PipeFull { pipe }, &["pipe 3", "full", "wait"][..]),
             (too_long, &["pipe 3", "9000", "1514", "MTU"]),
@@ -361,6 +384,11 @@ mod tests {
             (unknown, &["node b", "no region `bank`", "covalent status"]),
             (busy, &["region with key 7 of node b", "try again"]),
             (gone, &["/run/a.sock", "attach again"]),
+            (
+                no_port("p0, p1"),
+                &["node a", "`eth9`", "p0, p1", "[[port]]"],
+            ),
+            (no_port(""), &["node a", "`eth9`", "no ports", "[[port]]"]),
         ] {
             let text = error.to_string();
             for part in parts {

@@ -33,24 +33,6 @@ static void check(int status, const char *what) {
     }
 }
 
-// The lane that owns a port. A device must attach to that lane.
-static uint32_t lane_of(const char *socket_path, const char *name) {
-    covalent_device device;
-    check(covalent_device_attach(socket_path, "logs", 0, &device), "attach");
-    covalent_node node = {.struct_bytes = sizeof node};
-    check(covalent_device_node(device, &node), "ask for the node");
-    for (uint32_t i = 0; i < node.ports; i++) {
-        covalent_port port = {.struct_bytes = sizeof port};
-        check(covalent_device_port(device, i, &port), "ask for a port");
-        if (strcmp(port.name, name) == 0) {
-            check(covalent_device_close(device), "close");
-            return port.lane;
-        }
-    }
-    fprintf(stderr, "logs: node %s has no port %s\n", node.name, name);
-    exit(2);
-}
-
 // State of the reader between two receives.
 struct reader {
     unsigned long printed;
@@ -92,7 +74,7 @@ static size_t print_lines(struct reader *reader, unsigned long count, const uint
 // ANCHOR: read
 static int read_lines(const char *socket_path, const char *port, unsigned long count) {
     covalent_device device;
-    check(covalent_device_attach(socket_path, "logs read", lane_of(socket_path, port), &device), "attach");
+    check(covalent_device_attach_for_port(socket_path, "logs read", port, &device), "attach");
     covalent_pipe pipe;
     check(covalent_pipe_open(device, COVALENT_PIPE_BYTES, PIPE_BYTES, port, &pipe), "open");
     const covalent_match syslog = {.struct_bytes = sizeof syslog, .kind = COVALENT_MATCH_PORT, .transport = COVALENT_UDP, .dst_port = SYSLOG_PORT};
@@ -147,7 +129,7 @@ static void write_headers(uint8_t *frame, size_t payload_bytes) {
 
 static int send_input(const char *socket_path, const char *port) {
     covalent_device device;
-    check(covalent_device_attach(socket_path, "logs send", lane_of(socket_path, port), &device), "attach");
+    check(covalent_device_attach_for_port(socket_path, "logs send", port, &device), "attach");
     covalent_pipe pipe;
     check(covalent_pipe_open(device, COVALENT_PIPE_TX, PIPE_BYTES, port, &pipe), "open");
     // Limit the rate, so that a burst does not overflow the reader's pipe.

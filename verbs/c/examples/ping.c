@@ -37,35 +37,21 @@ static void expect(int holds, const char *what) {
 }
 // ANCHOR_END: ours
 
-// ANCHOR: attach
-// The lane that owns a port. A device must attach to that lane.
-static uint32_t lane_of(const char *socket_path, const char *name) {
-    covalent_device device;
-    check(covalent_device_attach(socket_path, "ping", 0, &device), "attach");
-    covalent_node node = {.struct_bytes = sizeof node};
-    check(covalent_device_node(device, &node), "ask for the node");
-    for (uint32_t i = 0; i < node.ports; i++) {
-        covalent_port port = {.struct_bytes = sizeof port};
-        check(covalent_device_port(device, i, &port), "ask for a port");
-        if (strcmp(port.name, name) == 0) {
-            check(covalent_device_close(device), "close");
-            return port.lane;
-        }
-    }
-    fprintf(stderr, "ping: node %s has no port %s\n", node.name, name);
-    exit(2);
-}
-// ANCHOR_END: attach
-
 // ANCHOR: echo
-static int echo(const char *socket_path, const char *port, unsigned long count) {
-    covalent_device device;
-    check(covalent_device_attach(socket_path, "ping echo", lane_of(socket_path, port), &device), "attach");
+// Opens a pipe that receives our frames and sends them back, on a device of its own.
+static covalent_pipe open_echo(const char *socket_path, const char *port, covalent_device *device) {
+    check(covalent_device_attach_for_port(socket_path, "ping", port, device), "attach");
     covalent_pipe pipe;
-    check(covalent_pipe_open(device, COVALENT_PIPE_RX_TX, PIPE_BYTES, port, &pipe), "open");
+    check(covalent_pipe_open(*device, COVALENT_PIPE_RX_TX, PIPE_BYTES, port, &pipe), "open");
     check(covalent_pipe_bind(pipe, &OURS), "bind");
     puts("ready");
     fflush(stdout);
+    return pipe;
+}
+
+static int echo(const char *socket_path, const char *port, unsigned long count) {
+    covalent_device device;
+    const covalent_pipe pipe = open_echo(socket_path, port, &device);
     for (unsigned long seen = 0; seen < count;) {
         covalent_packet_mut packets[AT_A_TIME];
         size_t received = 0;
@@ -91,12 +77,7 @@ static int echo(const char *socket_path, const char *port, unsigned long count) 
 // Sends frames back until stdin is readable or closes.
 static int echo_in_a_loop(const char *socket_path, const char *port) {
     covalent_device device;
-    check(covalent_device_attach(socket_path, "ping loop", lane_of(socket_path, port), &device), "attach");
-    covalent_pipe pipe;
-    check(covalent_pipe_open(device, COVALENT_PIPE_RX_TX, PIPE_BYTES, port, &pipe), "open");
-    check(covalent_pipe_bind(pipe, &OURS), "bind");
-    puts("ready");
-    fflush(stdout);
+    const covalent_pipe pipe = open_echo(socket_path, port, &device);
     int device_fd;
     check(covalent_device_fd(device, &device_fd), "get the descriptor");
     struct pollfd fds[2] = {{.fd = device_fd, .events = POLLIN}, {.fd = 0, .events = POLLIN}};
@@ -122,7 +103,7 @@ static int echo_in_a_loop(const char *socket_path, const char *port) {
 // ANCHOR: send
 static int send_all(const char *socket_path, const char *port, unsigned long count) {
     covalent_device device;
-    check(covalent_device_attach(socket_path, "ping send", lane_of(socket_path, port), &device), "attach");
+    check(covalent_device_attach_for_port(socket_path, "ping", port, &device), "attach");
     covalent_pipe rx;
     check(covalent_pipe_open(device, COVALENT_PIPE_RX, PIPE_BYTES, port, &rx), "open the RX pipe");
     check(covalent_pipe_bind(rx, &OURS), "bind");

@@ -548,6 +548,8 @@ enum covalent_status
     // The other node's reply is none that the verb can have: that node is faulty, or lies. The
     // verb was executed at most once, and it is unknown whether it was.
     COVALENT_BAD_REPLY = -21,
+    // The node has no port of that name. The error text lists its ports.
+    COVALENT_NO_SUCH_PORT = -22,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -1107,13 +1109,24 @@ uint64_t covalent_last_in_doubt(void);
 const char *covalent_status_name(int32_t status);
 
 // Attaches to the daemon that listens at `socket_path`, on its lane `lane` (0 is the first). A
-// pipe needs a device on the lane that owns its port. `program` is a name of this application for
-// operators, at most 64 bytes. Returns COVALENT_DEADLINE if the daemon does not reply within 10
-// seconds.
+// pipe needs a device on the lane that owns its port: covalent_device_attach_for_port. `program`
+// is a name of this application for operators, at most 64 bytes. Returns COVALENT_DEADLINE if the
+// daemon does not reply within 10 seconds.
 //
 // # Safety
 // `socket_path` and `program` are NUL-terminated strings. `device` is valid for writes.
 int covalent_device_attach(const char *socket_path, const char *program, uint32_t lane, struct covalent_device *device);
+
+// As covalent_device_attach, on the lane that owns the port named `port`. Pipes of that port need
+// a device on this lane. Returns COVALENT_NO_SUCH_PORT if the node has no such port. The lane
+// stays the same when the device reconnects (covalent_device_set_reconnect).
+//
+// # Safety
+// `socket_path`, `program` and `port` are NUL-terminated strings. `device` is valid for writes.
+int covalent_device_attach_for_port(const char *socket_path,
+                                    const char *program,
+                                    const char *port,
+                                    struct covalent_device *device);
 
 // Closes a device. The attachment ends once everything opened through it is closed too, or when
 // the thread exits.

@@ -87,9 +87,9 @@ pub(crate) fn device(device: covalent_device) -> Result<Rc<Device>> {
 }
 
 /// Attaches to the daemon that listens at `socket_path`, on its lane `lane` (0 is the first). A
-/// pipe needs a device on the lane that owns its port. `program` is a name of this application for
-/// operators, at most 64 bytes. Returns COVALENT_DEADLINE if the daemon does not reply within 10
-/// seconds.
+/// pipe needs a device on the lane that owns its port: covalent_device_attach_for_port. `program`
+/// is a name of this application for operators, at most 64 bytes. Returns COVALENT_DEADLINE if the
+/// daemon does not reply within 10 seconds.
 ///
 /// # Safety
 /// `socket_path` and `program` are NUL-terminated strings. `device` is valid for writes.
@@ -109,16 +109,45 @@ pub unsafe extern "C" fn covalent_device_attach(
                 Out::new(device, "device")?,
             )
         };
-        let attached = Rc::new(Device::attach_to_lane(
-            socket,
-            program,
-            lane,
-            REQUEST_TIMEOUT,
-        )?);
-        let handle = DEVICES.with_borrow_mut(|devices| devices.insert(attached))?;
-        device.set(covalent_device { handle });
+        let attached = Device::attach_to_lane(socket, program, lane, REQUEST_TIMEOUT)?;
+        device.set(opened(attached)?);
         Ok(())
     })
+}
+
+/// As covalent_device_attach, on the lane that owns the port named `port`. Pipes of that port need
+/// a device on this lane. Returns COVALENT_NO_SUCH_PORT if the node has no such port. The lane
+/// stays the same when the device reconnects (covalent_device_set_reconnect).
+///
+/// # Safety
+/// `socket_path`, `program` and `port` are NUL-terminated strings. `device` is valid for writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn covalent_device_attach_for_port(
+    socket_path: *const c_char,
+    program: *const c_char,
+    port: *const c_char,
+    device: *mut covalent_device,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's word, for all four.
+        let (socket, program, port, mut device) = unsafe {
+            (
+                text(socket_path, "socket_path")?,
+                text(program, "program")?,
+                text(port, "port")?,
+                Out::new(device, "device")?,
+            )
+        };
+        let attached = Device::attach_for_port(socket, program, port, REQUEST_TIMEOUT)?;
+        device.set(opened(attached)?);
+        Ok(())
+    })
+}
+
+/// The handle of a new device.
+fn opened(attached: Device) -> Result<covalent_device> {
+    let handle = DEVICES.with_borrow_mut(|devices| devices.insert(Rc::new(attached)))?;
+    Ok(covalent_device { handle })
 }
 
 /// Closes a device. The attachment ends once everything opened through it is closed too, or when

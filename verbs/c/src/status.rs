@@ -76,6 +76,8 @@ pub enum covalent_status {
     /// The other node's reply is none that the verb can have: that node is faulty, or lies. The
     /// verb was executed at most once, and it is unknown whether it was.
     COVALENT_BAD_REPLY = -21,
+    /// The node has no port of that name. The error text lists its ports.
+    COVALENT_NO_SUCH_PORT = -22,
 }
 
 use covalent_status::*;
@@ -166,6 +168,7 @@ impl From<Error> for Failure {
             Error::Forked => COVALENT_FORKED,
             Error::LinkEtherType { .. } => COVALENT_LINK_ETHERTYPE,
             Error::NoSuchPeer | Error::UnknownNode { .. } => COVALENT_NO_SUCH_NODE,
+            Error::UnknownPort { .. } => COVALENT_NO_SUCH_PORT,
             Error::Unintelligible(_) => COVALENT_UNINTELLIGIBLE,
             Error::System { .. } => COVALENT_SYSTEM,
             Error::PipeTooSmall { .. } => COVALENT_PIPE_TOO_SMALL,
@@ -225,4 +228,5 @@ const NAMES: &[(i64, &CStr)] = enumerators![
     COVALENT_FORKED,
     COVALENT_LINK_ETHERTYPE,
     COVALENT_BAD_REPLY,
+    COVALENT_NO_SUCH_PORT,
 ];

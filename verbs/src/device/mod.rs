@@ -147,7 +147,7 @@ impl Device {
     }
 
     /// As [`Device::attach`], on a lane from 0 on, within `timeout`. Pipes are on their device's
-    /// lane, which must own their ports ([`PortBrief::lane`]).
+    /// lane, which must own their ports: [`Device::attach_for_port`] finds that lane.
     ///
     /// # Errors
     /// As [`Device::attach`]. [`Error::Refused`] if there is no such lane.
@@ -158,8 +158,40 @@ impl Device {
         timeout: impl Into<Timeout>,
     ) -> Result<Self> {
         let deadline = moment(timeout);
-        let socket = socket.as_ref().to_owned();
-        let mut client = Client::connect_timeout(&socket, program, deadline)?;
+        let client = Client::connect_timeout(socket, program, deadline)?;
+        Self::over(client, program, lane, deadline)
+    }
+
+    /// As [`Device::attach_to_lane`], on the lane that owns the port named `port`
+    /// ([`PortBrief::name`]). Pipes of that port need a device on this lane. The lane stays the
+    /// same when the device [reconnects](Device::set_reconnect).
+    ///
+    /// # Errors
+    /// As [`Device::attach`]. [`Error::UnknownPort`] if the node has no such port.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// use covalent::{Device, REQUEST_TIMEOUT};
+    ///
+    /// let socket = "/run/covalent/covalentd.sock";
+    /// let device = Device::attach_for_port(socket, "example", "p0", REQUEST_TIMEOUT)?;
+    /// let pipe = device.tx_pipe(1 << 20, "p0")?;
+    /// # Ok::<(), covalent::Error>(())
+    /// ```
+    pub fn attach_for_port(
+        socket: impl AsRef<Path>,
+        program: &str,
+        port: &str,
+        timeout: impl Into<Timeout>,
+    ) -> Result<Self> {
+        let deadline = moment(timeout);
+        let client = Client::connect_timeout(socket, program, deadline)?;
+        let lane = client.lane_of_port(port)?;
+        Self::over(client, program, lane, deadline)
+    }
+
+    /// A device on `lane` of the daemon that `client` is connected to.
+    fn over(mut client: Client, program: &str, lane: u32, deadline: Instant) -> Result<Self> {
         let (number, session) = Session::open(&mut client, lane, deadline)?;
         let readiness = Readiness::new(session.woken(), client.fd())?;
         Ok(Self {
@@ -168,13 +200,13 @@ impl Device {
             has_tasks: Cell::new(false),
             node: client.node().clone(),
             owner: client.owner(),
+            socket: client.socket().to_owned(),
             client: RefCell::new(client),
             session: RefCell::new(session),
             holdings: RefCell::default(),
             patience: Cell::new(None),
             generation: Cell::new(0),
             outage: Cell::new(None),
-            socket,
             program: program.to_owned(),
             number: Cell::new(number),
             lane,

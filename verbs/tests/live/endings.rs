@@ -52,8 +52,12 @@ fn attaching_ends_with_its_deadline() {
         }
         if accepted.len() == 1 {
             let start = Instant::now();
-            let error = Device::attach_to_lane(&socket, "test", 0, soon_over()).unwrap_err();
-            assert!(matches!(error, Error::Deadline { .. }), "{error}");
+            for error in [
+                Device::attach_to_lane(&socket, "test", 0, soon_over()).unwrap_err(),
+                Device::attach_for_port(&socket, "test", "p0", soon_over()).unwrap_err(),
+            ] {
+                assert!(matches!(error, Error::Deadline { .. }), "{error}");
+            }
             assert!(start.elapsed() < PROMPT);
         }
         assert!(accepted.len() < 10_000, "the backlog has an end");

@@ -1,7 +1,7 @@
 //! A node with two lanes and a neighbor with a link to each: every lane has its own address and
 //! name.
 
-use covalent::{Client, Device, REQUEST_TIMEOUT, Rights, Target, Timeout, Verb};
+use covalent::{Client, Device, Error, REQUEST_TIMEOUT, Rights, Target, Timeout, Verb};
 use covalent_dataplane::Daemon;
 
 use crate::nodes::{config, eventually};
@@ -87,4 +87,28 @@ fn each_lane_is_reached_by_its_address_and_by_its_name() {
         .open_region(Target::Name("c"), "joint", Timeout::FOREVER)
         .unwrap_err();
     assert!(elsewhere.to_string().contains("b.1"), "{elsewhere}");
+}
+
+#[test]
+fn a_port_leads_to_the_lane_that_owns_it_and_an_unknown_one_is_refused_with_a_list() {
+    let directory = tempfile::tempdir().unwrap();
+    let lanes = "[[lane]]\n[[lane]]\n";
+    let mut two = config(&directory, "b", &["p0", "p1"], lanes);
+    two.port[1].lane = 1;
+    let _b = Daemon::start(two).unwrap();
+    let socket = directory.path().join("b/covalentd.sock");
+    let attach = |port: &str| Device::attach_for_port(&socket, "test", port, REQUEST_TIMEOUT);
+    for (port, lane) in [("p0", 0), ("p1", 1)] {
+        let device = attach(port).unwrap();
+        assert_eq!(device.lane(), lane);
+        device.rx_tx_pipe(1 << 16, port).unwrap();
+    }
+    for name in ["p", "p00", ""] {
+        let error = attach(name).unwrap_err();
+        assert!(
+            matches!(&error, Error::UnknownPort { port, node, known }
+                if port == name && node == "b" && known == "p0, p1"),
+            "{error:?}"
+        );
+    }
 }

@@ -414,7 +414,8 @@ fn statuses_have_names() {
     assert_eq!(name(-19), "COVALENT_FORKED");
     assert_eq!(name(-20), "COVALENT_LINK_ETHERTYPE");
     assert_eq!(name(-21), "COVALENT_BAD_REPLY");
-    assert_eq!(name(-22), "unknown");
+    assert_eq!(name(-22), "COVALENT_NO_SUCH_PORT");
+    assert_eq!(name(-23), "unknown");
     assert_eq!(name(99), "unknown");
 }
 

@@ -6,10 +6,11 @@ use std::{
 };
 
 use covalent_c::*;
+use covalent_dataplane::Daemon;
 
 use crate::{
     calls::{PIPE_BYTES, SOON_NS, attach, fails, ok, send, sized, tx_pipe},
-    nodes::{Nodes, eventually},
+    nodes::{Nodes, config, eventually},
 };
 
 const INVALID: covalent_status = covalent_status::COVALENT_INVALID;
@@ -260,4 +261,52 @@ fn a_notice_is_in_the_status_until_it_is_closed() {
     assert_eq!(groups(), 0);
     fails(covalent_notice_close(notice), INVALID, "not open");
     ok(covalent_device_check_process(device));
+}
+
+#[test]
+fn a_port_leads_to_the_lane_that_owns_it_and_an_unknown_one_is_refused_with_a_list() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut two = config(&directory, "b", &["p0", "p1"], "[[lane]]\n[[lane]]\n");
+    two.port[1].lane = 1;
+    let _b = Daemon::start(two).unwrap();
+    let socket = directory.path().join("b/covalentd.sock");
+    let socket = CString::new(socket.to_str().unwrap()).unwrap();
+    let attach = |port: &CStr, device: *mut covalent_device| {
+        // SAFETY: texts end in a zero, and `device` may be written or is null.
+        unsafe {
+            covalent_device_attach_for_port(
+                socket.as_ptr(),
+                c"test".as_ptr(),
+                port.as_ptr(),
+                device,
+            )
+        }
+    };
+    let mut device = covalent_device { handle: 0 };
+    for (index, port) in (0..).zip([c"p0", c"p1"]) {
+        let (mut lane, mut pipe) = (9, covalent_pipe { handle: 0 });
+        ok(attach(port, &raw mut device));
+        // SAFETY: zeros are a port. All three may be written, and texts end in a zero.
+        let found = unsafe {
+            let mut found = sized::<covalent_port>();
+            ok(covalent_device_port(device, index, &raw mut found));
+            assert_eq!(CStr::from_ptr(found.name.as_ptr()), port);
+            ok(covalent_device_lane(device, &raw mut lane));
+            ok(covalent_pipe_open(
+                device,
+                COVALENT_PIPE_RX_TX,
+                PIPE_BYTES,
+                port.as_ptr(),
+                &raw mut pipe,
+            ));
+            found
+        };
+        assert_eq!((lane, found.lane), (index, index));
+        ok(covalent_pipe_close(pipe));
+        ok(covalent_device_close(device));
+    }
+    let unknown = attach(c"p2", &raw mut device);
+    let expected = "node b has no port `p2`: it has p0, p1. Use one of these";
+    fails(unknown, covalent_status::COVALENT_NO_SUCH_PORT, expected);
+    fails(attach(c"p0", ptr::null_mut()), INVALID, "device is null");
 }
