@@ -1,8 +1,9 @@
 //! A daemon that gives verbs outcomes of the test's choice: for lack of room, which a real daemon
-//! reports only temporarily, or replies of another node that no honest node sends.
+//! reports only temporarily, or replies of another node that no honest node sends. It also chooses
+//! the moment at which a pipe gets room.
 
 use std::{
-    os::fd::{AsFd, BorrowedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::Path,
     sync::{
         Arc,
@@ -36,6 +37,11 @@ use covalent_protocol::verb::{
     envelope::{Completion, CompletionOutcome, ReportStamp, Submit},
 };
 
+use nix::{
+    fcntl::{FcntlArg, OFlag, fcntl},
+    unistd::write,
+};
+
 use crate::nodes::PATIENCE;
 
 /// Pipes that a session may have, and one more.
@@ -50,6 +56,8 @@ struct StandIn {
     session: NicSession,
     /// Wakes the application.
     wake: EventFd,
+    /// The application's signals.
+    woken: EventFd,
     /// Which of the pipes are for verbs, and for their completions.
     pipes: Vec<(PipeKind, NicPipe)>,
     /// Verbs that were answered.
@@ -59,22 +67,30 @@ struct StandIn {
 }
 
 impl StandIn {
-    /// Serves the first connection to `listener` until the peer closes it.
-    fn serve(listener: &Listener, answered: Arc<AtomicU64>, replies: Vec<Vec<u8>>) {
+    /// Serves the first connection to `listener` until the peer closes it. The application wakes
+    /// the lane once, from the second end of `lane`.
+    fn serve(
+        listener: &Listener,
+        lane: (EventFd, EventFd),
+        answered: Arc<AtomicU64>,
+        replies: Vec<Vec<u8>>,
+    ) {
         let connection = listener.accept().unwrap();
         connection.set_nonblocking(true).unwrap();
         let memory = SessionMemory::create(SLOTS).unwrap();
         let memory_fd = memory.fd().try_clone_to_owned().unwrap();
-        let [(wake, woken), (_lane, lane_wake)] =
-            [EventFd::pair(), EventFd::pair()].map(Result::unwrap);
+        let (wake, application_woken) = EventFd::pair().unwrap();
+        let (woken, wake_lane) = lane;
         let mut stand_in = Self {
             connection,
             session: NicSession::new(memory),
             wake,
+            woken,
             pipes: Vec::new(),
             answered,
             replies,
         };
+        stand_in.session.set_lane_sleeping(true);
         let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
         loop {
             match stand_in.connection.recv(&mut buffer) {
@@ -84,13 +100,14 @@ impl StandIn {
                             session: 1,
                             slots: SLOTS,
                         };
-                        let fds = [memory_fd.as_fd(), woken.as_fd(), lane_wake.as_fd()];
+                        let [memory, woken] = [memory_fd.as_fd(), application_woken.as_fd()];
+                        let fds = [memory, woken, wake_lane.as_fd()];
                         stand_in.reply(&reply, &fds);
                     }
                     request => stand_in.answer(&request),
                 },
                 Err(SeqpacketError::WouldBlock) => {
-                    stand_in.end_verbs();
+                    stand_in.serve_pipes();
                     thread::sleep(PAUSE);
                 }
                 Err(_) => return,
@@ -123,7 +140,7 @@ impl StandIn {
             } => {
                 let memory = PipeMemory::create(&PipeSpec {
                     direction: match kind {
-                        PipeKind::VerbSubmit => Direction::Tx,
+                        PipeKind::Tx | PipeKind::VerbSubmit => Direction::Tx,
                         _ => Direction::Rx,
                     },
                     capacity_bytes: *capacity_bytes,
@@ -143,8 +160,24 @@ impl StandIn {
         }
     }
 
-    /// Ends all verbs that lie there.
-    fn end_verbs(&mut self) {
+    /// Sends all frames that lie there. Takes the application's signal after that.
+    fn send_frames(&mut self) -> Vec<(u32, u64)> {
+        let (mut sent, mut news) = (0, Vec::new());
+        for (number, tx) in self.of(PipeKind::Tx) {
+            while tx.peek_tx().unwrap().is_some() {
+                tx.advance_tx();
+                sent += 1;
+            }
+            news.extend(tx.complete_tx().map(|head| (number, head)));
+        }
+        if sent > 0 {
+            self.woken.drain().unwrap();
+        }
+        news
+    }
+
+    /// Sends all frames and ends all verbs that lie there.
+    fn serve_pipes(&mut self) {
         let mut taken = Vec::new();
         for (_, submit) in self.of(PipeKind::VerbSubmit) {
             while let Some(submission) = submit.peek_tx().unwrap() {
@@ -157,7 +190,7 @@ impl StandIn {
             .answered
             .fetch_add(taken.len() as u64, Ordering::AcqRel) as usize;
         let replies = self.replies.clone();
-        let mut news = Vec::new();
+        let mut news = self.send_frames();
         for (number, complete) in self.of(PipeKind::VerbComplete) {
             for (at, &user_data) in (first..).zip(&taken) {
                 let refused = CompletionOutcome::Refused(Refusal::NoResources);
@@ -218,7 +251,7 @@ fn a_verb_refused_for_lack_of_space_too_often_is_reported() {
         };
         let daemon = {
             let refused = refused.clone();
-            move || StandIn::serve(&listener, refused, Vec::new())
+            move || StandIn::serve(&listener, EventFd::pair().unwrap(), refused, Vec::new())
         };
         let threads = [
             thread::spawn(daemon),
@@ -297,7 +330,8 @@ fn a_reply_that_the_verb_cannot_have_ends_that_verb_alone() {
         (add, encoded(&VerbReply::ok(&old)), Outcome::Old(7)),
     ];
     let replies = cases.iter().map(|(_, reply, _)| reply.clone()).collect();
-    let daemon = thread::spawn(move || StandIn::serve(&listener, Arc::default(), replies));
+    let lane = EventFd::pair().unwrap();
+    let daemon = thread::spawn(move || StandIn::serve(&listener, lane, Arc::default(), replies));
     {
         let device = Device::attach(&socket, "test").unwrap();
         let mut verbs = device.verbs().unwrap();
@@ -321,6 +355,42 @@ fn a_reply_that_the_verb_cannot_have_ends_that_verb_alone() {
         assert_eq!(verbs.poll(&mut ends, PATIENCE).unwrap(), 1);
         let refused = Outcome::Refused(Refusal::NoResources);
         assert_eq!((ends[0].user_data, ends[0].outcome), (99, refused));
+    }
+    daemon.join().unwrap();
+}
+
+/// The wake-up of a lane, in which the application waits until the lane took it.
+fn rendezvous() -> (EventFd, EventFd) {
+    let woken = EventFd::new().unwrap();
+    let wake = OwnedFd::from(woken.try_clone().unwrap());
+    // The counter has no room for a signal, so a write blocks.
+    write(&wake, &(u64::MAX - 1).to_ne_bytes()).unwrap();
+    fcntl(&wake, FcntlArg::F_SETFL(OFlag::empty())).unwrap();
+    (woken, EventFd::from(wake))
+}
+
+/// The request for a wake-up first publishes the frames in the pipe, and wakes the lane. Here the
+/// lane sends them before the request goes on, so it writes no notification.
+#[test]
+fn room_between_a_refused_send_and_its_request_for_a_wake_up_ends_the_wait() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("covalentd.sock");
+    let listener = Listener::bind(&socket).unwrap();
+    let lane = rendezvous();
+    let daemon = thread::spawn(move || StandIn::serve(&listener, lane, Arc::default(), Vec::new()));
+    {
+        let device = Device::attach(&socket, "test").unwrap();
+        device.set_spin(Duration::ZERO);
+        let mut pipe = device.tx_pipe(1 << 16, "p0").unwrap();
+        let frame = [0x5a; 1000];
+        while pipe.push(&frame).is_ok() {}
+        let waited = device.until(Duration::from_secs(10), || match pipe.push(&frame) {
+            Ok(()) => Ok(Some(())),
+            Err(Error::PipeFull { .. }) => Ok(None),
+            Err(error) => Err(error),
+        });
+        assert!(waited.is_ok(), "{waited:?}");
+        assert_eq!(device.doorbells(), 1, "the request publishes");
     }
     daemon.join().unwrap();
 }
