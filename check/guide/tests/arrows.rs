@@ -32,7 +32,7 @@ const FOLDERS: [(&str, &[&str]); 11] = [
     ("dataplane", &["base", "protocol", "pipe", "ebpf"]),
     ("control", &["base", "protocol"]),
     ("verbs", &["base", "protocol", "pipe"]),
-    ("apps", &["verbs"]),
+    ("apps", &["base", "verbs"]),
     ("check", &["protocol"]),
     ("cli", &["base", "ebpf", "verbs", "check"]),
     (
