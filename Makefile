@@ -233,10 +233,9 @@ $(PROMETHEUS):
 # Runs the conformance suite on DPDK's devices and a short demonstration over them, and checks that
 # an echo costs an application the same over every kind of port. Builds like `unit`, so that only
 # code with DPDK is rebuilt. Leaves a covalentd with DPDK in target/debug; the next build of `unit`
-# replaces it.
+# replaces it. The unit tests of `dataplane/src/port/dpdk` are in `unit`: they need no DPDK.
 dpdk-test: dpdk-build ## Lints, tests and a demonstration of DPDK ports; compares the echo cost of ports
 	@scripts/install-packages count
-	@$(CARGO) test --workspace --features dpdk --lib --locked --quiet -- port::dpdk
 	@CARGO="$(CARGO)" scripts/test --features dpdk --test dpdk
 	@$(CARGO) build --workspace --features dpdk --bin covalentd --test dpdk --locked
 	@target/debug/covalent demo --port dpdk --quick
@@ -247,7 +246,6 @@ dpdk-build:
 	@scripts/install-packages build dpdk
 	@$(CARGO) clippy --workspace --features dpdk --lib --bin covalentd --test dpdk --locked -- -D warnings
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --features dpdk --no-deps --locked --quiet
-	@$(CARGO) test --workspace --features dpdk --lib --locked --quiet --no-run
 	@$(CARGO) build --workspace --features dpdk --bin covalentd --test dpdk --locked
 
 metrics:         ## Regenerates docs/metrics.md and configs/grafana.json from the declared metrics

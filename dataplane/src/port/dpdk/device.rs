@@ -291,12 +291,24 @@ unsafe impl Send for RuleHandle {}
 impl rules::Device for Device {
     type Handle = RuleHandle;
 
-    fn drop_rule(&mut self, rule: &sys::covalent_rule) -> Option<RuleHandle> {
+    fn drop_rule(&mut self, rule: &rules::DropRule) -> Option<RuleHandle> {
+        let rule = sys::covalent_rule {
+            ethertype: rule.ethertype,
+            vlan: rule.vlan,
+            ip_version: rule.ip_version,
+            transport: rule.transport,
+            source_bits: rule.source_bits,
+            destination_bits: rule.destination_bits,
+            source: rule.source,
+            destination: rule.destination,
+            source_port: rule.source_port,
+            destination_port: rule.destination_port,
+        };
         let mut why: [c_char; 128] = [0; 128];
         // SAFETY: the device exists. The call reads the rule, and `why` has as many bytes as its
         // length states.
         let handle =
-            unsafe { sys::covalent_drop_rule(self.port, rule, why.as_mut_ptr(), why.len()) };
+            unsafe { sys::covalent_drop_rule(self.port, &rule, why.as_mut_ptr(), why.len()) };
         if handle.is_null() {
             debug!(device = ?self.name, why = from_c(&why), "the lane drops instead of the device");
             return None;

@@ -25,6 +25,10 @@
 
 #[cfg(not(feature = "dpdk"))]
 mod absent;
+// The tests of this and the other modules that call no function of DPDK run in every build.
+#[cfg(any(feature = "dpdk", test))]
+#[cfg_attr(not(feature = "dpdk"), allow(dead_code, reason = "tested alone"))]
+mod arguments;
 #[cfg(feature = "dpdk")]
 mod device;
 #[cfg(feature = "dpdk")]
@@ -33,10 +37,12 @@ mod driver;
 mod eal;
 #[cfg(feature = "dpdk")]
 mod events;
-#[cfg(feature = "dpdk")]
+#[cfg(any(feature = "dpdk", test))]
+#[cfg_attr(not(feature = "dpdk"), allow(dead_code, reason = "tested alone"))]
 mod nap;
 mod plan;
-#[cfg(feature = "dpdk")]
+#[cfg(any(feature = "dpdk", test))]
+#[cfg_attr(not(feature = "dpdk"), allow(dead_code, reason = "tested alone"))]
 mod poll_timer;
 #[cfg(feature = "dpdk")]
 mod pool;
@@ -44,13 +50,15 @@ mod pool;
 mod port;
 #[cfg(feature = "dpdk")]
 mod receive;
-#[cfg(feature = "dpdk")]
+#[cfg(any(feature = "dpdk", test))]
+#[cfg_attr(not(feature = "dpdk"), allow(dead_code, reason = "tested alone"))]
 mod rules;
 #[cfg(feature = "dpdk")]
 mod shown;
 #[cfg(feature = "dpdk")]
 mod transmit;
-#[cfg(feature = "dpdk")]
+#[cfg(any(feature = "dpdk", test))]
+#[cfg_attr(not(feature = "dpdk"), allow(dead_code, reason = "tested alone"))]
 mod xstats;
 
 use covalent_config::{RxChecksum, TxChecksum};

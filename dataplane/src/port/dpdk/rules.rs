@@ -7,7 +7,6 @@
 use std::net::IpAddr;
 
 use covalent_api::rule::{Action, Match, Transport};
-use covalent_dpdk_sys as sys;
 
 use crate::port::SteerChange;
 
@@ -25,13 +24,35 @@ struct Rule<T> {
     in_device: Vec<T>,
 }
 
+/// A rule that drops matching frames, as the shim's `covalent_rule`. Numbers are in host byte
+/// order, addresses in network order.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DropRule {
+    /// `EtherType` of a frame without a VLAN tag; 0 for any.
+    pub(super) ethertype: u16,
+    /// -1 for any.
+    pub(super) vlan: i32,
+    /// 0 for any, 4 or 6.
+    pub(super) ip_version: u8,
+    /// Protocol number; 0 for any.
+    pub(super) transport: u8,
+    /// Prefix lengths of the addresses: 0 for any.
+    pub(super) source_bits: u8,
+    pub(super) destination_bits: u8,
+    pub(super) source: [u8; 16],
+    pub(super) destination: [u8; 16],
+    /// -1 for any.
+    pub(super) source_port: i32,
+    pub(super) destination_port: i32,
+}
+
 /// A device that carries rules out.
 pub(super) trait Device {
     /// The device's handle for a rule.
     type Handle;
     /// Installs a rule that drops frames that `rule` matches. Returns `None` if the device has no
     /// such rule.
-    fn drop_rule(&mut self, rule: &sys::covalent_rule) -> Option<Self::Handle>;
+    fn drop_rule(&mut self, rule: &DropRule) -> Option<Self::Handle>;
     /// Takes a rule back.
     fn end_rule(&mut self, handle: Self::Handle);
 }
@@ -136,7 +157,7 @@ fn rank(matches: &Match) -> (u8, u8) {
     }
 }
 
-const ANYTHING: sys::covalent_rule = sys::covalent_rule {
+const ANYTHING: DropRule = DropRule {
     ethertype: 0,
     vlan: -1,
     ip_version: 0,
@@ -151,9 +172,9 @@ const ANYTHING: sys::covalent_rule = sys::covalent_rule {
 
 /// Translates a match into device rules. Returns none for a match that the device is not asked to
 /// carry out.
-fn parts(matches: &Match) -> Vec<sys::covalent_rule> {
+fn parts(matches: &Match) -> Vec<DropRule> {
     let to = |transport: Option<Transport>, dst: IpAddr, bits: u8, dst_port: Option<u16>| {
-        let mut rule = sys::covalent_rule {
+        let mut rule = DropRule {
             transport: transport.map_or(0, Transport::ip_protocol),
             destination_bits: bits,
             destination_port: dst_port.map_or(-1, i32::from),
@@ -186,7 +207,7 @@ fn parts(matches: &Match) -> Vec<sys::covalent_rule> {
             transport,
             dst_port,
         } => [4, 6]
-            .map(|ip_version| sys::covalent_rule {
+            .map(|ip_version| DropRule {
                 ip_version,
                 transport: transport.ip_protocol(),
                 destination_port: dst_port.into(),
@@ -194,11 +215,11 @@ fn parts(matches: &Match) -> Vec<sys::covalent_rule> {
             })
             .to_vec(),
         Match::Prefix { dst } => vec![to(None, dst.addr(), dst.prefix_len(), None)],
-        Match::Vlan { vlan } => vec![sys::covalent_rule {
+        Match::Vlan { vlan } => vec![DropRule {
             vlan: vlan.into(),
             ..ANYTHING
         }],
-        Match::EtherType { ethertype } => vec![sys::covalent_rule {
+        Match::EtherType { ethertype } => vec![DropRule {
             ethertype,
             ..ANYTHING
         }],
@@ -232,7 +253,7 @@ mod tests {
     impl Device for Card {
         type Handle = u32;
 
-        fn drop_rule(&mut self, rule: &sys::covalent_rule) -> Option<u32> {
+        fn drop_rule(&mut self, rule: &DropRule) -> Option<u32> {
             if rule.vlan >= 0 || rule.ip_version == 6 {
                 return None;
             }
