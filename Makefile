@@ -266,13 +266,9 @@ ebpf-check:      ## Rebuilds the XDP object and compares it with the committed o
 	@scripts/install-packages build bpf
 	@$(CARGO) run --locked -q --manifest-path ebpf/builder/Cargo.toml -- --check
 
-# Optimized as a release, but quicker to build.
-loom: export CARGO_PROFILE_RELEASE_LTO = off
-loom: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS = 16
-loom: export CARGO_PROFILE_RELEASE_DEBUG = false
 loom:            ## Model-checks the pipe's notification protocol; bounds: pipe/tests/loom/main.rs
 	@scripts/install-packages build
-	@RUSTFLAGS="--cfg loom" $(CARGO) test -p covalent-ipc -p covalent-pipe --test loom --release --locked --target-dir target/loom
+	@RUSTFLAGS="--cfg loom" $(CARGO) test -p covalent-ipc -p covalent-pipe --test loom --profile loom --locked --target-dir target/loom
 
 spec:            ## Model-checks the link: specification (Spin), code (stateright), mutants
 	@scripts/install-packages build spec
