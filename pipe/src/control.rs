@@ -8,7 +8,7 @@
 //! | 256 | head (u64) | consumer: application (RX), daemon (TX, RX/TX) |
 //! | 264 | seen (u64), head to tail: no notification before it | application, RX only |
 //! | 384 | transmit tail (u64) | application, RX/TX only |
-//! | 512 | space wanted (u32) | application raises, daemon clears; TX only |
+//! | 512 | TX: space wanted, RX/TX: all taken wanted (u32) | application raises, daemon clears |
 //! | 640 | packets refused: too short, long, no space, of links (4 × u64) | application, TX only |
 //! | 1024 | counters of the pipe ([`PipeCounters`](crate::nic::PipeCounters), u64 each) | daemon |
 //! | 4096 | packet length for each quantum (u32 each) | producer; RX/TX: application too |
@@ -146,6 +146,7 @@ impl Control {
         &self.mapping.u64s(TX_TAIL, 1)[0]
     }
 
+    /// In an RX/TX pipe: a notification is wanted once everything is taken.
     pub(crate) fn space_wanted(&self) -> &AtomicU32 {
         &self.mapping.u32s(SPACE_WANTED, 1)[0]
     }

@@ -41,6 +41,8 @@ pub struct NicPipe {
     reactive: Reactive,
     /// The packet that `peek_tx` found and `advance_tx` has not passed.
     peeked: Option<Span>,
+    /// The application of an RX/TX pipe waits until all that it sent is taken.
+    taken_wanted: bool,
     /// Packets pushed since the last publication.
     unpublished: u64,
     violation: Option<Violation>,
@@ -88,6 +90,7 @@ impl NicPipe {
             consumer: Consumer::default(),
             reactive: Reactive::default(),
             peeked: None,
+            taken_wanted: false,
             unpublished: 0,
             violation: None,
             counters: PipeCounters::default(),
@@ -275,7 +278,8 @@ impl NicPipe {
     }
 
     /// Handles a doorbell of an RX or RX/TX pipe: the application has seen more packets, or sent
-    /// some back (rule 2). On `Some(tail)` the caller must send it a notification with that tail.
+    /// some back (rule 2), or waits until all that it sent is taken. On `Some(tail)` the caller
+    /// must send it a notification with that tail.
     ///
     /// A doorbell of a TX pipe needs no handling here: [`NicPipe::peek_tx`] finds its packets.
     ///
@@ -300,7 +304,30 @@ impl NicPipe {
             .store(self.reactive.word(published), Ordering::Release);
         self.counters.notifications_sent += u64::from(notify);
         self.show(Group::Rung);
-        Ok(notify.then_some(published))
+        let all_taken = self.direction == Direction::RxTx && self.take_taken_wanted();
+        Ok((notify || all_taken).then_some(published))
+    }
+
+    /// Takes the request of an RX/TX pipe's application for a notification once all that it sent is
+    /// taken. Returns whether it already is.
+    fn take_taken_wanted(&mut self) -> bool {
+        let wanted = self.shared.control.space_wanted();
+        if wanted.load(Ordering::Relaxed) != 0 {
+            wanted.store(0, Ordering::Relaxed);
+            self.taken_wanted = true;
+        }
+        mutated!(AnswerOnlyCompletions: self.answers_taken() => false)
+    }
+
+    /// Whether the application is to be notified now that all that it sent is taken.
+    fn answers_taken(&mut self) -> bool {
+        // The doorbell of the request showed everything that was sent before.
+        let answers = self.taken_wanted && self.consumer.released == self.consumer.limit;
+        if answers {
+            self.taken_wanted = false;
+            self.counters.notifications_sent += 1;
+        }
+        answers
     }
 
     /// Returns the next packet that the application submitted for sending, until
@@ -420,7 +447,8 @@ impl NicPipe {
     }
 
     /// Frees the bytes of all packets passed so far: they are sent. On `Some(head)` the application
-    /// of a TX pipe waits for space: the caller must send it a notification with that head.
+    /// of a TX pipe waits for space, or that of an RX/TX pipe until all is taken: the caller must
+    /// send it a notification with that head.
     pub fn complete_tx(&mut self) -> Option<u64> {
         if self.direction.is_read_only() || self.consumer.released == self.consumer.next {
             return None;
@@ -429,8 +457,9 @@ impl NicPipe {
         let head = self.consumer.released;
         if self.direction == Direction::RxTx {
             self.producer.free_to(&self.shared, head);
+            let notify = mutated!(AnswerOnlyDoorbells: self.answers_taken() => false);
             self.show(Group::Taken);
-            return None;
+            return notify.then_some(head);
         }
         let notify = wake::take(self.shared.control.space_wanted());
         self.counters.notifications_sent += u64::from(notify);

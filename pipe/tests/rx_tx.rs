@@ -238,3 +238,33 @@ fn packets_iterated_in_an_earlier_batch_are_sent_once() {
         packet(3, 100)
     );
 }
+
+#[test]
+fn a_flush_is_notified_once_and_only_when_all_is_taken() {
+    let (mut nic, mut app) = rx_tx(4096);
+    assert!(app.all_taken() && !app.want_taken(), "nothing was sent");
+    for number in 0..4 {
+        nic.push(&packet(number, 64)).unwrap();
+    }
+    nic.publish();
+    assert!(app.recv_mut().unwrap().send(3));
+    assert!(!app.all_taken() && app.want_taken());
+    assert!(!app.want_taken(), "one doorbell asks for one notification");
+    // The fourth packet is notified again, as after each doorbell.
+    assert!(nic.on_doorbell().unwrap().is_some());
+    nic.take_tx(1, |_| true).unwrap();
+    assert_eq!(nic.complete_tx(), None, "two are left");
+    assert!(!app.all_taken());
+    nic.take_tx(9, |_| true).unwrap();
+    assert!(nic.complete_tx().is_some());
+    assert!(app.all_taken());
+
+    // All is taken before the lane sees the request: the doorbell is answered, once.
+    app.recv_mut().unwrap().discard(1);
+    assert!(app.want_taken());
+    nic.take_tx(9, |_| true).unwrap();
+    assert_eq!(nic.complete_tx(), None);
+    assert!(nic.on_doorbell().unwrap().is_some());
+    assert_eq!(nic.on_doorbell().unwrap(), None);
+    assert!(app.all_taken());
+}

@@ -8,12 +8,7 @@
 //! ```
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 
-use std::{
-    env,
-    error::Error,
-    io::{self, Read},
-    os::fd::AsFd,
-};
+use std::{env, error::Error, io, os::fd::AsFd};
 
 use covalent::{Device, Match, REQUEST_TIMEOUT, RxTxPipe, Timeout};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -50,8 +45,8 @@ fn echo(socket: &str, port: &str, count: u64) -> Result<(), Box<dyn Error>> {
         }
         batch.send_all()?; // from where they lie
     }
-    // Wait until stdin closes, so that the last frames are on the wire before the pipe is dropped.
-    io::stdin().read_to_end(&mut Vec::new())?;
+    // A frame that the port does not have when the pipe is dropped may be lost.
+    pipe.flush(Timeout::FOREVER)?;
     Ok(())
 }
 // ANCHOR_END: echo

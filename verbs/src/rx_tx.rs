@@ -27,8 +27,7 @@ use crate::{
 /// (network byte order), and are sent unchanged. A packet's room is free after the lane has copied
 /// the packet to the port. A slow port therefore fills the pipe. The lane then drops arriving
 /// packets and counts them (`counters().full`). Dropping the pipe returns it to the daemon. Packets
-/// that are not on the wire by then may be lost. The pipe has no `flush`: `counters().tx_packets`
-/// counts the packets that the lane has taken to send.
+/// that are not with the port by then may be lost: [`RxTxPipe::flush`] waits for them.
 ///
 /// Unlike [`RxPipe`](crate::RxPipe), it needs no `try_peek`: [`RxTxPipe::try_recv`] takes nothing
 /// until packets are sent or discarded. It has no `confirm` and `held`: packets are sent back in
@@ -238,6 +237,79 @@ impl<'d> RxTxPipe<'d> {
         })
     }
 
+    /// Whether every packet that was sent back is with the port. Discarded packets count too, and
+    /// packets that were neither sent back nor discarded do not. Does not block. After
+    /// [`Device::arm`] and in [`Device::until`], `false` also requests the wake-up.
+    ///
+    /// # Errors
+    /// As [`RxTxPipe::flush`], without [`Error::Deadline`](crate::Error::Deadline).
+    ///
+    /// # Examples
+    /// ```no_run
+    /// use covalent::{Device, Timeout};
+    ///
+    /// let device = Device::attach("/run/covalent/covalentd.sock", "example")?;
+    /// let mut pipe = device.rx_tx_pipe(2 << 20, "p0")?;
+    /// pipe.recv(Timeout::FOREVER)?.send_all()?;
+    /// if !pipe.try_flush()? {
+    ///     println!("the port has not taken all frames yet");
+    /// }
+    /// # Ok::<(), covalent::Error>(())
+    /// ```
+    pub fn try_flush(&mut self) -> Result<bool> {
+        self.device.check_process()?;
+        if self.is_flushed()? {
+            return Ok(true);
+        }
+        self.device.check_or_reconnect()?;
+        if self.device.is_armed() && self.ring.want_taken() {
+            self.device.ring(self.id)?;
+        }
+        self.is_flushed()
+    }
+
+    /// Waits until every packet that was sent back is with the port, as
+    /// [`TxPipe::flush`](crate::TxPipe::flush). Discarded packets count too, and packets that were
+    /// neither sent back nor discarded do not. [`Device::next_rx_pipe`] may then return the pipe
+    /// although no packet arrived.
+    ///
+    /// If the device [reconnects](Device::set_reconnect), packets that the old daemon had not taken
+    /// are lost ([`Carried::frames_lost`](crate::Carried::frames_lost)), and the call does not wait
+    /// for them.
+    ///
+    /// # Errors
+    /// [`Error::Deadline`](crate::Error::Deadline) after `timeout`,
+    /// [`Error::DaemonGone`](crate::Error::DaemonGone).
+    pub fn flush(&mut self, timeout: impl Into<Timeout>) -> Result<()> {
+        let deadline = deadline(timeout);
+        while let Err(error) = self.flush_until(deadline) {
+            self.device.survive(error)?;
+        }
+        Ok(())
+    }
+
+    fn flush_until(&mut self, deadline: Option<Instant>) -> Result<()> {
+        self.device.check_process()?;
+        if self.is_flushed()? {
+            return Ok(());
+        }
+        let Self {
+            device, id, ring, ..
+        } = self;
+        device.wait("all packets sent back were taken", deadline, || {
+            let all_taken = all_taken(ring)?;
+            if !all_taken && device.is_armed() && ring.want_taken() {
+                device.ring(*id)?;
+            }
+            Ok(all_taken)
+        })
+    }
+
+    /// Nothing that the current daemon could take is left.
+    fn is_flushed(&self) -> Result<bool> {
+        Ok(self.generation != self.device.generation() || all_taken(&self.ring)?)
+    }
+
     /// Returns the packets just found: packets do not leave a pipe on their own.
     pub(crate) fn batch(&mut self) -> RxTxBatch<'_> {
         RxTxBatch {
@@ -261,6 +333,11 @@ fn has_packets(ring: &mut app::RxTxPipe) -> Result<bool> {
     }
     ring.violation()
         .map_or(Ok(false), |violation| Err(broken(violation)))
+}
+
+fn all_taken(ring: &app::RxTxPipe) -> Result<bool> {
+    ring.violation()
+        .map_or_else(|| Ok(ring.all_taken()), |violation| Err(broken(violation)))
 }
 
 /// Packets in an [`RxTxPipe`]. The batch borrows the pipe, so a byte that was given back cannot be

@@ -265,6 +265,16 @@ impl<'d> TxPipe<'d> {
         self.wait_for_room(u64::MAX, deadline(timeout))
     }
 
+    /// Whether everything pushed is with the port: the pipe is empty. Publishes everything pushed.
+    /// Does not block. After [`Device::arm`] and in [`Device::until`], `false` also requests the
+    /// wake-up.
+    ///
+    /// # Errors
+    /// As [`TxPipe::publish`].
+    pub fn try_flush(&mut self) -> Result<bool> {
+        self.has_room(u64::MAX)
+    }
+
     /// Waits until `bytes` fit, or until the pipe is empty if it cannot hold so many.
     fn wait_for_room(&mut self, bytes: u64, deadline: Option<Instant>) -> Result<()> {
         // Unpublished packets are never sent, so they would never make room.
@@ -309,7 +319,6 @@ impl<'d> TxPipe<'d> {
 
     /// Whether `bytes` fit, or whether the pipe is empty if it cannot hold so many. If not,
     /// requests the wake-up. Publishes everything pushed.
-    #[cfg(feature = "tokio")]
     pub(crate) fn has_room(&mut self, bytes: u64) -> Result<bool> {
         self.publish()?;
         if let Some(violation) = self.ring.violation() {

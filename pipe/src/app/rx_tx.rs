@@ -27,6 +27,8 @@ use crate::{
 pub struct RxTxPipe {
     shared: Shared,
     consumer: Consumer,
+    /// What [`RxTxPipe::want_taken`] requested last: a notification once all before it is taken.
+    wanted: u64,
     violation: Option<Violation>,
 }
 
@@ -40,6 +42,7 @@ impl RxTxPipe {
         Ok(Self {
             shared,
             consumer: Consumer::default(),
+            wanted: 0,
             violation: None,
         })
     }
@@ -59,6 +62,32 @@ impl RxTxPipe {
     #[must_use]
     pub fn wait_for_more(&mut self) -> bool {
         self.shared.control.tail().load(Ordering::Relaxed) & OUTSTANDING != 0
+    }
+
+    /// Whether the daemon has taken every packet that was sent or discarded.
+    #[must_use]
+    pub fn all_taken(&self) -> bool {
+        // As in `unsent`: a head beyond what was sent is ignored.
+        self.shared.control.head().load(Ordering::Acquire) >= self.consumer.released
+    }
+
+    /// Prepares to sleep until [`RxTxPipe::all_taken`]: requests a notification for that time.
+    ///
+    /// Returns `true` if the caller must ring the doorbell for it. Returns `false` if the same
+    /// request was made before and holds. So a sleeper that is woken for other reasons does not
+    /// ring again, which would have packets that lie there notified again and again.
+    #[must_use]
+    pub fn want_taken(&mut self) -> bool {
+        if self.wanted == self.consumer.released {
+            return false;
+        }
+        self.wanted = self.consumer.released;
+        // Needs no fence: the daemon looks at it after the doorbell, and at what it has taken then.
+        self.shared
+            .control
+            .space_wanted()
+            .store(1, Ordering::Relaxed);
+        true
     }
 
     /// Size of the ring in bytes; 64 less can be used.

@@ -23,7 +23,8 @@ pub struct AppSession {
 pub struct Notification {
     /// The pipe's number in the session.
     pub pipe: u32,
-    /// Its tail when the notification was written, or its head if it reports space in a TX pipe.
+    /// Its tail when the notification was written, or its head if it reports space in a TX pipe, or
+    /// that all packets of an RX/TX pipe are taken.
     /// The pipe may have advanced since.
     pub tail: u64,
 }

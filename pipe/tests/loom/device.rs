@@ -39,6 +39,8 @@ pub enum Fault {
     NeverPays,
     /// It does not ring although the pipe reports that it must.
     NeverRings,
+    /// It waits for the lane to take its packets and does not ring for that.
+    NeverAsks,
     /// It sleeps for space without minding that there is some.
     SleepsInSpiteOfSpace,
 }

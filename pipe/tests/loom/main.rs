@@ -25,6 +25,7 @@
 //! | packets to the application, which owes doorbells and sleeps for all | 2 | 2 and 1 | 2 |
 //! | bytes to the application, which frees some and waits for more | 1 | 3 of 1 byte | 2 |
 //! | packets that the application sends back | 1 | 3 | 2 |
+//! | packets that the application sends back and flushes | 1 | 2 | 2 |
 //! | packets from the application, which waits for space | 1, with space for 1 | 3 | 2 |
 //! | packets from the application in a burst | 1, with space for 3 | 3, 2 more written | 2 |
 //! | a mailbox alone | 2 | 5 posts | 3 |

@@ -1364,9 +1364,7 @@ int covalent_pipe_open(struct covalent_device device,
                        struct covalent_pipe *pipe);
 
 // Closes a pipe. Its packets are gone: pointers to them must not be used any more. Packets that
-// are not on the wire yet may be lost. For a TX pipe, covalent_pipe_flush waits for them. An RX/TX
-// pipe has no flush: `tx_packets` of covalent_pipe_read_counters counts the packets that the lane
-// has taken to send.
+// are not with the port yet may be lost: covalent_pipe_flush waits for them.
 int covalent_pipe_close(struct covalent_pipe pipe);
 
 // Returns the pipe's number, as covalent_device_next_rx_pipe does.
@@ -1583,8 +1581,14 @@ int covalent_pipe_publish(struct covalent_pipe pipe);
 // As covalent_pipe_push.
 int covalent_pipe_send(struct covalent_pipe pipe, const uint8_t *data, size_t length_bytes, int64_t timeout_ns);
 
-// Waits until all frames of a TX pipe are with the port. A negative `timeout_ns` waits forever.
-// Returns COVALENT_DEADLINE if the frames are not with the port in time.
+// Waits until all frames of a TX pipe are with the port, or all frames that an RX/TX pipe sent
+// back. `timeout_ns`: 0 does not wait, a negative value waits forever. Returns COVALENT_DEADLINE
+// if the frames are not with the port in time.
+//
+// In an RX/TX pipe, discarded frames count too, and frames that were neither sent back nor
+// discarded do not. covalent_device_next_rx_pipe may then return the pipe although no frame
+// arrived. If the device reconnects (covalent_device_set_reconnect), frames sent back that the old
+// daemon had not taken are lost, and the call does not wait for them.
 int covalent_pipe_flush(struct covalent_pipe pipe, int64_t timeout_ns);
 
 // Returns the packets in an RX/TX pipe, oldest first, up to `capacity` of them. They may be

@@ -257,6 +257,7 @@ fn every_call_fails_after_the_daemons_end_and_none_blocks() {
     is_gone(echo.recv(soon()).map(drop));
     is_gone(device.next_rx_pipe(soon()));
     is_gone(tx.flush(soon()));
+    is_gone(tx.try_flush());
     is_gone(device.status());
     is_gone(device.check_connection());
     is_gone(rx.bind(&Match::Any));

@@ -65,6 +65,7 @@ fn a_child_can_use_nothing_and_takes_nothing_when_it_drops_it() {
                 is_forked(tx.reserve(64)),
                 is_forked(tx.publish()),
                 is_forked(tx.flush(Timeout::FOREVER)),
+                is_forked(tx.try_flush()),
                 is_forked(queue.try_recv()),
                 is_forked(queue.recv(Timeout::FOREVER)),
                 is_forked(region.load(0)),

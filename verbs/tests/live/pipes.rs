@@ -1,12 +1,14 @@
 //! Frames through pipes.
 
 use std::{
+    os::fd::AsFd,
     sync::mpsc,
     thread,
     time::{Duration, Instant},
 };
 
-use covalent::{Device, Error, Match, RxPipe};
+use covalent::{Device, Error, Match, PipeTuning, RateLimit, RateUnit, RxPipe, RxTxPipe};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::nodes::{Nodes, eventually, soon};
 
@@ -329,6 +331,85 @@ fn frames_are_changed_and_sent_back_in_place() {
         expected[79] = 0xee;
         assert_eq!(got, expected);
     }
+}
+
+/// An echo on `b` that the lane serves slowly, with four frames of `a` of which it has sent three
+/// back. The fourth lies there.
+fn slow_echo<'d>(a: &Device, b: &'d Device) -> RxTxPipe<'d> {
+    let mut echo = b.rx_tx_pipe(PIPE_BYTES, "p0").unwrap();
+    echo.bind(&Match::EtherType { ethertype: 0x88b6 }).unwrap();
+    let rate_limit = Some(RateLimit {
+        unit: RateUnit::Packets,
+        per_second: 20,
+        burst_us: 1000,
+    });
+    let tuning = PipeTuning {
+        rate_limit,
+        stamp_at_bytes: None,
+    };
+    echo.tune(&tuning).unwrap();
+    let mut tx = a.tx_pipe(PIPE_BYTES, "p0").unwrap();
+    for number in 0..4 {
+        tx.try_send(&frame(number, 64)).unwrap();
+    }
+    tx.flush(soon()).unwrap();
+    eventually("all four are there", || {
+        let mut batch = echo.recv(soon()).unwrap();
+        let mut count = 0;
+        while batch.next_packet().is_some() {
+            count += 1;
+        }
+        count == 4
+    });
+    echo.recv(soon()).unwrap().send(3).unwrap();
+    echo
+}
+
+#[test]
+fn a_flush_waits_asleep_until_the_port_has_all_frames_sent_back() {
+    let nodes = Nodes::start(&["p0"]);
+    let (a, b) = (nodes.attach("a"), nodes.attach("b"));
+    let mut back = a.rx_pipe_on(PIPE_BYTES, "p0").unwrap();
+    back.bind(&Match::EtherType { ethertype: 0x88b6 }).unwrap();
+    let mut empty = b.rx_tx_pipe(PIPE_BYTES, "p0").unwrap();
+    assert!(empty.try_flush().unwrap(), "nothing was sent");
+    empty.flush(soon()).unwrap();
+    drop(empty);
+
+    let mut echo = slow_echo(&a, &b);
+    assert!(!echo.try_flush().unwrap());
+    let error = echo.flush(Duration::from_millis(1)).unwrap_err();
+    assert!(matches!(error, Error::Deadline { .. }), "{error}");
+    let doorbells = b.doorbells();
+    echo.flush(soon()).unwrap();
+    assert!(echo.try_flush().unwrap());
+    // The frame that lies there does not keep the flush awake.
+    let rung = b.doorbells() - doorbells;
+    assert!(rung <= 1, "{rung} doorbells");
+    let sent = receive(&mut back, 3);
+    assert_eq!(sent, [frame(0, 64), frame(1, 64), frame(2, 64)]);
+    let mut left = echo.try_recv().unwrap().unwrap();
+    assert_eq!(left.next_packet().unwrap()[..], frame(3, 64));
+}
+
+#[test]
+fn an_event_loop_is_woken_when_the_port_has_all_frames_sent_back() {
+    let nodes = Nodes::start(&["p0"]);
+    let (a, b) = (nodes.attach("a"), nodes.attach("b"));
+    let mut echo = slow_echo(&a, &b);
+    let mut turns = 0;
+    loop {
+        b.arm().unwrap();
+        if echo.try_flush().unwrap() {
+            break;
+        }
+        let mut fds = [PollFd::new(b.as_fd(), PollFlags::POLLIN)];
+        let woken = poll(&mut fds, PollTimeout::from(60_000_u16)).unwrap();
+        assert_eq!(woken, 1, "the wake-up was lost");
+        turns += 1;
+        assert!(turns < 10, "the loop spins");
+    }
+    assert!(turns > 0, "the frames took some time");
 }
 
 #[test]

@@ -205,9 +205,7 @@ pub unsafe extern "C" fn covalent_pipe_open(
 }
 
 /// Closes a pipe. Its packets are gone: pointers to them must not be used any more. Packets that
-/// are not on the wire yet may be lost. For a TX pipe, covalent_pipe_flush waits for them. An RX/TX
-/// pipe has no flush: `tx_packets` of covalent_pipe_read_counters counts the packets that the lane
-/// has taken to send.
+/// are not with the port yet may be lost: covalent_pipe_flush waits for them.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_pipe_close(pipe: covalent_pipe) -> c_int {
     call(|| {

@@ -7,8 +7,8 @@ use covalent::TxPipe;
 use super::{Pipe, covalent_pipe, with};
 use crate::{
     argument::{Out, values},
-    status::{Result, call, invalid},
-    timeout::{timeout, waiting},
+    status::{Result, call, covalent_status::COVALENT_DEADLINE, failed, invalid},
+    timeout::timeout,
 };
 
 /// The TX pipe and the length of its reservation.
@@ -163,9 +163,38 @@ pub unsafe extern "C" fn covalent_pipe_send(
     })
 }
 
-/// Waits until all frames of a TX pipe are with the port. A negative `timeout_ns` waits forever.
-/// Returns COVALENT_DEADLINE if the frames are not with the port in time.
+/// Waits until all frames of a TX pipe are with the port, or all frames that an RX/TX pipe sent
+/// back. `timeout_ns`: 0 does not wait, a negative value waits forever. Returns COVALENT_DEADLINE
+/// if the frames are not with the port in time.
+///
+/// In an RX/TX pipe, discarded frames count too, and frames that were neither sent back nor
+/// discarded do not. covalent_device_next_rx_pipe may then return the pipe although no frame
+/// arrived. If the device reconnects (covalent_device_set_reconnect), frames sent back that the old
+/// daemon had not taken are lost, and the call does not wait for them.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_pipe_flush(pipe: covalent_pipe, timeout_ns: i64) -> c_int {
-    call(|| with_tx(pipe, |pipe, _| Ok(pipe.flush(waiting(timeout_ns))?)))
+    call(|| {
+        let timeout = timeout(timeout_ns);
+        let is_flushed = with(pipe, |pipe| match (pipe, timeout) {
+            (Pipe::Tx { pipe, .. }, None) => Ok(pipe.get().try_flush()?),
+            (Pipe::Tx { pipe, .. }, Some(timeout)) => {
+                pipe.get().flush(timeout)?;
+                Ok(true)
+            }
+            (Pipe::RxTx { pipe, .. }, None) => Ok(pipe.get().try_flush()?),
+            (Pipe::RxTx { pipe, .. }, Some(timeout)) => {
+                pipe.get().flush(timeout)?;
+                Ok(true)
+            }
+            (pipe, _) => Err(pipe.is_no("TX and RX/TX pipes")),
+        })?;
+        if is_flushed {
+            Ok(())
+        } else {
+            Err(failed(
+                COVALENT_DEADLINE,
+                "frames of the pipe are not with the port yet: call again with a timeout_ns to wait",
+            ))
+        }
+    })
 }

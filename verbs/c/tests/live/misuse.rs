@@ -434,6 +434,7 @@ const TAKING: &[u32] = &[COVALENT_PIPE_RX, COVALENT_PIPE_BYTES];
 const OF_FRAMES: &[u32] = &[COVALENT_PIPE_RX, COVALENT_PIPE_TX, COVALENT_PIPE_RX_TX];
 const RX: &[u32] = &[COVALENT_PIPE_RX];
 const TX: &[u32] = &[COVALENT_PIPE_TX];
+const SENDING: &[u32] = &[COVALENT_PIPE_TX, COVALENT_PIPE_RX_TX];
 const RX_TX: &[u32] = &[COVALENT_PIPE_RX_TX];
 const BYTES: &[u32] = &[COVALENT_PIPE_BYTES];
 
@@ -484,7 +485,7 @@ fn make_calls(pipe: covalent_pipe) -> Vec<(&'static [u32], c_int, String)> {
     }
     made(TX, covalent_pipe_commit(pipe));
     made(TX, covalent_pipe_publish(pipe));
-    made(TX, covalent_pipe_flush(pipe, -1));
+    made(SENDING, covalent_pipe_flush(pipe, -1));
     made(RECEIVING, covalent_pipe_prefetch(pipe));
     made(TAKING, covalent_pipe_free(pipe, 1));
     made(TAKING, covalent_pipe_confirm(pipe, 1));

@@ -649,6 +649,8 @@ fn an_rx_tx_pipe_is_tuned_and_counts_both_directions() {
         }
         seen += count;
     }
+    ok(covalent_pipe_flush(echo, SOON_NS));
+    ok(covalent_pipe_flush(echo, 0));
     eventually("two returned", || recv(back, SOON_NS).len() == 2);
     for packet in recv(back, 0) {
         assert_ne!(packet[14..22], [9; 8], "stamped when it arrived");
