@@ -5,8 +5,11 @@
 //! root and control's own user may reload the file.
 
 use covalent_api::{
-    control::{ControlReply, ControlRequest, ControlVersion, RULES_PER_REPLY_MAX},
+    control::{
+        ControlReply, ControlRequest, ControlVersion, NOT_FOR_APPLICATIONS, RULES_PER_REPLY_MAX,
+    },
     datagram,
+    request::Request,
     versions::Versions,
 };
 use tokio::{
@@ -104,21 +107,22 @@ async fn converse(
     // Given back when the channel is closed.
     let _place = place;
     loop {
-        let Ok(received) = timeout(idle_max, channel.recv()).await else {
+        let Ok(received) = timeout(idle_max, channel.recv_bytes()).await else {
             return Err(ChannelError::Closed);
         };
-        let reply = match received {
-            Ok(
+        let reply = match received.map(read) {
+            Ok(Ok(
                 request @ (ControlRequest::Reload
                 | ControlRequest::Rules { .. }
                 | ControlRequest::Steer { .. }),
-            ) => privileged(principal, knowledge, request).await,
-            Ok(request) => {
+            )) => privileged(principal, knowledge, request).await,
+            Ok(Ok(request)) => {
                 if request == ControlRequest::Interfaces {
                     knowledge.recheck().await;
                 }
                 knowledge.answer(&request)
             }
+            Ok(Err(reason)) => ControlReply::Refused { reason },
             Err(ChannelError::Datagram(problem)) => ControlReply::Refused {
                 reason: problem.to_string(),
             },
@@ -130,6 +134,14 @@ async fn converse(
         };
         sent?;
     }
+}
+
+/// The request in a datagram, or why there is none.
+fn read(bytes: &[u8]) -> Result<ControlRequest, String> {
+    datagram::decode(bytes).map_err(|problem| match Request::read_greeting(bytes) {
+        Ok(Request::Hello { .. }) => NOT_FOR_APPLICATIONS.to_owned(),
+        _ => problem.to_string(),
+    })
 }
 
 /// Answers privileged requests: reload the file, list and change the rules in force.

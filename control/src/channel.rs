@@ -85,6 +85,14 @@ impl Channel {
     /// # Errors
     /// [`ChannelError`].
     pub async fn recv<T: DeserializeOwned>(&mut self) -> Result<T, ChannelError> {
+        Ok(datagram::decode(self.recv_bytes().await?)?)
+    }
+
+    /// As [`Channel::recv`], for a message of an unknown type. Never empty.
+    ///
+    /// # Errors
+    /// [`ChannelError`].
+    pub async fn recv_bytes(&mut self) -> Result<&[u8], ChannelError> {
         let info = self.socket.recv(&mut self.buffer).await?;
         if info.truncated() {
             return Err(DatagramError::TooLong {
@@ -94,7 +102,7 @@ impl Channel {
         }
         match self.buffer.get(..info.bytes_read()) {
             None | Some([]) => Err(ChannelError::Closed),
-            Some(bytes) => Ok(datagram::decode(bytes)?),
+            Some(bytes) => Ok(bytes),
         }
     }
 }

@@ -15,6 +15,10 @@ use crate::{
     versions::Versions,
 };
 
+/// Control's refusal of a program that greets it as covalentd. The client library detects the wrong
+/// path by this text.
+pub const NOT_FOR_APPLICATIONS: &str = "covalent-control listens there, not covalentd";
+
 /// Requests of a client to the control process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case", deny_unknown_fields)]

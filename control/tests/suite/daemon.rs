@@ -8,7 +8,8 @@ use std::{
 };
 
 use covalent_api::{
-    control::{ControlReply, ControlRequest, LinkBrief, Neighbor},
+    control::{ControlReply, ControlRequest, LinkBrief, NOT_FOR_APPLICATIONS, Neighbor},
+    datagram,
     request::{Reply, Request},
 };
 use covalent_config::Config;
@@ -427,6 +428,10 @@ fn nonsense_on_the_control_socket_is_answered_and_does_no_harm() {
         let reply = client::send_request_bytes(&connection, bytes);
         assert!(matches!(reply, ControlReply::Refused { .. }), "{reply:?}");
     }
+    let greeting = datagram::encode(&Request::hello("an application")).expect("short");
+    let reply = client::send_request_bytes(&connection, &greeting);
+    let reason = NOT_FOR_APPLICATIONS.to_owned();
+    assert_eq!(reply, ControlReply::Refused { reason });
     let reply = client::send_request_bytes(&connection, br#"{"request":"interfaces"}"#);
     assert_eq!(
         reply,
