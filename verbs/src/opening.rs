@@ -31,7 +31,8 @@ impl Device {
     /// As [`Device::rx_pipe`], for the packets that arrive on one port.
     ///
     /// # Errors
-    /// As [`Device::rx_pipe`]. [`Error::Refused`] if this device's lane has no such port.
+    /// As [`Device::rx_pipe`]. [`Error::UnknownPort`] if the node has no such port,
+    /// [`Error::Refused`] if another lane owns it.
     pub fn rx_pipe_on(&self, capacity_bytes: u64, port: &str) -> Result<RxPipe<'_>> {
         RxPipe::open(self, capacity_bytes, Some(port))
     }

@@ -1355,6 +1355,9 @@ int covalent_client_next_event_json(struct covalent_client client, int64_t timeo
 // default session_memory_max_mib allows 128 MiB. If a pipe is full, the lane drops arriving
 // packets and counts them (`full`). A slow reader does not affect other pipes.
 //
+// Returns COVALENT_NO_SUCH_PORT if the node has no such port, and COVALENT_REFUSED if another lane
+// owns it.
+//
 // # Safety
 // `port` is null or a NUL-terminated string. `pipe` is valid for writes.
 int covalent_pipe_open(struct covalent_device device,

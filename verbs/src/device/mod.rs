@@ -720,7 +720,12 @@ impl Device {
             None => format!("open a pipe ({kind})"),
         };
         let opened = self.retried(|client| {
-            let (reply, fds) = client.request(&request, &what)?;
+            let (reply, fds) = match (client.request(&request, &what), port) {
+                (Err(refused @ Error::Refused { .. }), Some(port)) => {
+                    return Err(client.lane_of_port(port).err().unwrap_or(refused));
+                }
+                (answered, _) => answered?,
+            };
             let opened = opened_pipe(&reply, fds, kind, capacity_bytes)?;
             client.done(&Request::Mapped, &what)?;
             Ok(opened)

@@ -111,4 +111,23 @@ fn a_port_leads_to_the_lane_that_owns_it_and_an_unknown_one_is_refused_with_a_li
             "{error:?}"
         );
     }
+    let device = attach("p0").unwrap();
+    let opened = [
+        device.rx_pipe_on(1 << 16, "p2").map(drop),
+        device.tx_pipe(1 << 16, "p2").map(drop),
+        device.rx_tx_pipe(1 << 16, "p2").map(drop),
+        device.byte_pipe_on(1 << 16, "p2").map(drop),
+    ];
+    for opened in opened {
+        assert!(
+            matches!(&opened, Err(Error::UnknownPort { port, node, known })
+                if port == "p2" && node == "b" && known == "p0, p1"),
+            "{opened:?}"
+        );
+    }
+    let other_lanes = device.tx_pipe(1 << 16, "p1").map(drop);
+    assert!(
+        matches!(other_lanes, Err(Error::Refused { .. })),
+        "{other_lanes:?}"
+    );
 }

@@ -155,6 +155,9 @@ impl Pipe {
 /// default session_memory_max_mib allows 128 MiB. If a pipe is full, the lane drops arriving
 /// packets and counts them (`full`). A slow reader does not affect other pipes.
 ///
+/// Returns COVALENT_NO_SUCH_PORT if the node has no such port, and COVALENT_REFUSED if another lane
+/// owns it.
+///
 /// # Safety
 /// `port` is null or a NUL-terminated string. `pipe` is valid for writes.
 #[unsafe(no_mangle)]

@@ -282,6 +282,7 @@ fn a_port_leads_to_the_lane_that_owns_it_and_an_unknown_one_is_refused_with_a_li
             )
         }
     };
+    let expected = "node b has no port `p2`: it has p0, p1. Use one of these";
     let mut device = covalent_device { handle: 0 };
     for (index, port) in (0..).zip([c"p0", c"p1"]) {
         let (mut lane, mut pipe) = (9, covalent_pipe { handle: 0 });
@@ -302,11 +303,17 @@ fn a_port_leads_to_the_lane_that_owns_it_and_an_unknown_one_is_refused_with_a_li
             found
         };
         assert_eq!((lane, found.lane), (index, index));
+        // SAFETY: text ends in a zero, and `other` may be written.
+        let unknown = unsafe {
+            let mut other = covalent_pipe { handle: 0 };
+            let name = c"p2".as_ptr();
+            covalent_pipe_open(device, COVALENT_PIPE_TX, PIPE_BYTES, name, &raw mut other)
+        };
+        fails(unknown, covalent_status::COVALENT_NO_SUCH_PORT, expected);
         ok(covalent_pipe_close(pipe));
         ok(covalent_device_close(device));
     }
     let unknown = attach(c"p2", &raw mut device);
-    let expected = "node b has no port `p2`: it has p0, p1. Use one of these";
     fails(unknown, covalent_status::COVALENT_NO_SUCH_PORT, expected);
     fails(attach(c"p0", ptr::null_mut()), INVALID, "device is null");
 }
