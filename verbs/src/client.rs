@@ -2,14 +2,19 @@
 
 use std::{
     collections::VecDeque,
-    io,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    fs, io,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::fs::FileTypeExt,
+    },
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
 use covalent_api::{
-    MAX_DATAGRAM_BYTES, datagram,
+    MAX_DATAGRAM_BYTES,
+    control::NOT_FOR_APPLICATIONS,
+    datagram,
     event::{Event, EventKind},
     faults::FaultRates,
     guid::Guid,
@@ -154,14 +159,23 @@ impl Client {
         let connection =
             Connection::connect_timeout(&socket, left).map_err(|cause| match cause.kind() {
                 io::ErrorKind::WouldBlock => Error::Deadline {
-                    what: "the daemon accepted the connection",
+                    what: "the daemon accepted the connection".into(),
                 },
+                io::ErrorKind::ConnectionRefused if is_no_socket(&socket) => {
+                    unreachable(Errno::ENOTSOCK.into())
+                }
                 _ => unreachable(cause),
             })?;
         connection.set_nonblocking(true).map_err(unreachable)?;
         let mut client = Self::over(connection, owner, socket);
         let answer = match client.request_until(hello, "attach", deadline) {
             Err(gone @ Error::DaemonGone { .. }) => return Err(client.last_word().unwrap_or(gone)),
+            Err(Error::Refused { reason, .. }) if reason == NOT_FOR_APPLICATIONS => {
+                return Err(Error::Unreachable {
+                    socket: client.socket,
+                    cause: io::Error::other(reason),
+                });
+            }
             answer => answer?,
         };
         match answer {
@@ -455,7 +469,7 @@ impl Client {
         what: &'static str,
     ) -> Result<()> {
         if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-            return Err(Error::Deadline { what });
+            return Err(Error::Deadline { what: what.into() });
         }
         wait::poll(&mut [(self.connection.as_fd(), events)], deadline)?;
         Ok(())
@@ -580,6 +594,11 @@ const fn apart(daemon: Versions) -> Error {
         client: "this program's library",
         client_versions: Versions::SUPPORTED,
     })
+}
+
+/// Whether a file is there that is no socket. `connect` reports it as a socket without a listener.
+fn is_no_socket(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| !found.file_type().is_socket())
 }
 
 /// Placeholder for the node until the daemon has sent its identity.

@@ -1,9 +1,10 @@
 //! Errors. Each text contains the event, the object and the remedy.
 
-use std::{io, path::PathBuf};
+use std::{borrow::Cow, fmt, io, path::PathBuf};
 
 use covalent_api::{ethertype::OfLinks, versions::NoCommonVersion};
 use covalent_pipe::{PipeError, Violation};
+use nix::libc;
 
 use crate::{
     pipe_id::PipeId,
@@ -12,8 +13,10 @@ use crate::{
 
 /// Why a call failed.
 ///
-/// Unless documented otherwise, nothing changed, and the object stays usable.
-#[derive(Debug, thiserror::Error)]
+/// Unless documented otherwise, nothing changed, and the object stays usable. [`Debug`](fmt::Debug)
+/// prints the same text as [`Display`](fmt::Display), because Rust prints an error that `main`
+/// returns with `Debug`.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// No daemon answers at the socket.
@@ -77,8 +80,8 @@ pub enum Error {
     /// [`Error::InDoubt`] is used instead.
     #[error("the deadline passed before {what}")]
     Deadline {
-        /// The awaited event.
-        what: &'static str,
+        /// The awaited event, with its object.
+        what: Cow<'static, str>,
     },
     /// The deadline passed while a verb was in flight: it may or may not have been executed. A
     /// later [`Verbs::poll`](crate::Verbs::poll) or [`Verbs::wait`](crate::Verbs::wait) returns its
@@ -274,6 +277,12 @@ pub enum Error {
     },
 }
 
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 /// Result of this library's calls.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -314,6 +323,9 @@ fn known_ports(known: &str) -> String {
 
 fn connect_advice(error: &io::Error) -> &'static str {
     match error.kind() {
+        _ if is_of_another_file(error) => {
+            "The path is not that of covalentd: give `covalentd.sock` in its `node.runtime_dir`."
+        }
         io::ErrorKind::NotFound => {
             "Is the daemon running, and is this the socket of its `node.runtime_dir`?"
         }
@@ -327,9 +339,30 @@ fn connect_advice(error: &io::Error) -> &'static str {
     }
 }
 
+/// The path leads to no socket, to one of another type, or (`Other`) to that of another program.
+fn is_of_another_file(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::Other
+        || matches!(
+            error.raw_os_error(),
+            Some(libc::ENOTSOCK | libc::EPROTOTYPE)
+        )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `main` prints the error that it returns with `Debug`.
+    #[test]
+    fn an_error_that_main_returns_shows_its_remedy() {
+        let error = Error::Unreachable {
+            socket: "/run/covalent/covalentd.sock".into(),
+            cause: io::ErrorKind::NotFound.into(),
+        };
+        let printed = format!("{error:?}");
+        assert!(printed.contains("Is the daemon running"), "{printed}");
+        assert_eq!(printed, error.to_string());
+    }
 
     #[test]
     fn errors_teach() {

@@ -223,7 +223,7 @@ impl<'d> Verbs<'d> {
                 self.outstanding.disown(id);
                 self.arrived.retain(|completion| completion.id != id);
                 return Err(Error::Deadline {
-                    what: target::why_no_answer(self.device, node),
+                    what: target::why_no_answer(self.device, node).into(),
                 });
             }
             completion => completion?.outcome,

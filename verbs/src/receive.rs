@@ -196,7 +196,7 @@ impl<'d> ReceiveQueue<'d> {
         }) {
             device.survive(error)?;
         }
-        let received = taken.ok_or(Error::Deadline { what })?;
+        let received = taken.ok_or_else(|| Error::Deadline { what: what.into() })?;
         Ok(self.message(received))
     }
 

@@ -17,7 +17,7 @@ use crate::{
     error::{Result, broken, foreign},
     pipe_id::PipeId,
     rx::Position,
-    timeout::{Timeout, deadline},
+    timeout::{Timeout, deadline, of_pipe},
 };
 
 /// A pipe that receives packets from a port. The application changes them in place, and the pipe
@@ -55,6 +55,8 @@ use crate::{
 pub struct RxTxPipe<'d> {
     device: &'d Device,
     id: u32,
+    /// The port's name, for errors.
+    port: Box<str>,
     page_bytes: u64,
     ring: app::RxTxPipe,
     /// The daemon incarnation that the ring belongs to.
@@ -68,6 +70,7 @@ impl<'d> RxTxPipe<'d> {
         Ok(Self {
             device,
             id: opened.id,
+            port: port.into(),
             page_bytes: opened.page_bytes,
             ring,
             generation: device.generation(),
@@ -283,6 +286,7 @@ impl<'d> RxTxPipe<'d> {
     pub fn flush(&mut self, timeout: impl Into<Timeout>) -> Result<()> {
         let deadline = deadline(timeout);
         while let Err(error) = self.flush_until(deadline) {
+            let error = of_pipe(error, self.id, &self.port, "had all frames taken");
             self.device.survive(error)?;
         }
         Ok(())

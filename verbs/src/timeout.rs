@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::wait::LONGEST;
+use crate::{error::Error, wait::LONGEST};
 
 /// How long a call may wait: a [`Duration`] from now, until an [`Instant`], or
 /// [forever](Timeout::FOREVER). A call whose time is over checks once more before it fails.
@@ -53,6 +53,17 @@ pub(crate) fn deadline(timeout: impl Into<Timeout>) -> Option<Instant> {
 /// As [`deadline`], for calls that always have one.
 pub(crate) fn moment(timeout: impl Into<Timeout>) -> Instant {
     deadline(timeout).unwrap_or_else(|| Instant::now() + LONGEST)
+}
+
+/// Adds to the `error` of a wait, if the deadline passed, which pipe did not get there.
+pub(crate) fn of_pipe(error: Error, pipe: u32, port: &str, what: &str) -> Error {
+    match error {
+        Error::Deadline { .. } => Error::Deadline {
+            what: format!("pipe {pipe} on port `{port}` {what}: `covalent doctor` checks the port")
+                .into(),
+        },
+        error => error,
+    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::{
     error::{Error, Result, broken, foreign},
     link_frames::LinkFrames,
     pipe_id::PipeId,
-    timeout::{Timeout, deadline},
+    timeout::{Timeout, deadline, of_pipe},
 };
 
 /// Shortest frame that is sent, in bytes: an Ethernet header.
@@ -44,6 +44,8 @@ pub const FRAME_BYTES_MIN: usize = 14;
 pub struct TxPipe<'d> {
     device: &'d Device,
     id: u32,
+    /// The port's name, for errors.
+    port: Box<str>,
     page_bytes: u64,
     ring: app::TxPipe,
     /// Frames that the port keeps for its link.
@@ -60,6 +62,7 @@ impl<'d> TxPipe<'d> {
         Ok(Self {
             device,
             id: opened.id,
+            port: port.into(),
             page_bytes: opened.page_bytes,
             ring,
             link_frames: LinkFrames::new(opened.link_ethertype),
@@ -280,7 +283,12 @@ impl<'d> TxPipe<'d> {
         // Unpublished packets are never sent, so they would never make room.
         self.publish()?;
         while let Err(error) = wait_for_room(self.device, &mut self.ring, bytes, deadline) {
-            self.survive(error)?;
+            let what = if bytes == u64::MAX {
+                "was empty"
+            } else {
+                "had room"
+            };
+            self.survive(of_pipe(error, self.id, &self.port, what))?;
         }
         Ok(())
     }

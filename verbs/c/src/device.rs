@@ -297,11 +297,12 @@ pub unsafe extern "C" fn covalent_device_next_reconnection(
     call(|| {
         // SAFETY: the caller's word.
         let mut out = unsafe { GrowingOut::new(reconnection, "reconnection")? };
-        let found = self::device(device)?
-            .next_reconnection()
-            .ok_or(covalent::Error::Deadline {
-                what: "the daemon was found again",
-            })?;
+        let found =
+            self::device(device)?
+                .next_reconnection()
+                .ok_or_else(|| covalent::Error::Deadline {
+                    what: "the daemon was found again".into(),
+                })?;
         out.set(covalent_reconnection {
             struct_bytes: 0,
             in_order: found.in_order.into(),
@@ -538,8 +539,8 @@ pub unsafe extern "C" fn covalent_device_next_rx_pipe(
         let ready = match timeout(timeout_ns) {
             None => device
                 .try_next_rx_pipe()?
-                .ok_or(covalent::Error::Deadline {
-                    what: "a packet arrived",
+                .ok_or_else(|| covalent::Error::Deadline {
+                    what: "a packet arrived".into(),
                 })?,
             Some(timeout) => device.next_rx_pipe(timeout)?,
         };

@@ -504,7 +504,7 @@ impl Device {
         }) {
             self.survive(error)?;
         }
-        found.ok_or(Error::Deadline { what })
+        found.ok_or_else(|| Error::Deadline { what: what.into() })
     }
 
     /// Returns the next pipe of this device in which packets have arrived, in the order of
@@ -549,8 +549,8 @@ impl Device {
         }) {
             self.survive(error)?;
         }
-        ready.ok_or(Error::Deadline {
-            what: "a packet arrived",
+        ready.ok_or_else(|| Error::Deadline {
+            what: "a packet arrived".into(),
         })
     }
 
@@ -952,7 +952,7 @@ impl Device {
             let may_sleep = self.armed.replace(Armed::No) == Armed::Wait && announced;
             let ended = match attempted {
                 Ok(false) if deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
-                    Some(Err(Error::Deadline { what }))
+                    Some(Err(Error::Deadline { what: what.into() }))
                 }
                 Ok(false) => None,
                 Ok(true) => Some(Ok(())),

@@ -9,7 +9,7 @@ mod options;
 mod paths;
 mod queue;
 
-use std::{fmt, time::Instant};
+use std::{borrow::Cow, fmt, time::Instant};
 
 use covalent_protocol::{
     Name,
@@ -38,7 +38,7 @@ const _: () = assert!(GROUPS_MAX == NOTICES_MAX && NOTICE_WORDS == group::NOTICE
 
 /// The error of a wait that is over.
 const NO_EVENT: Error = Error::Deadline {
-    what: "the group had an event",
+    what: Cow::Borrowed("the group had an event"),
 };
 
 /// Completions that are taken at a time.

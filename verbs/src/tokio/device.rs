@@ -372,8 +372,8 @@ impl AsyncDevice {
                 break;
             }
         }
-        group.last_event().ok_or(Error::Deadline {
-            what: "the group had an event",
+        group.last_event().ok_or_else(|| Error::Deadline {
+            what: "the group had an event".into(),
         })
     }
 

@@ -1,7 +1,10 @@
 //! Failures: no daemon, a daemon that stops while applications use it, an application that exits.
 
 use std::{
+    fs,
     io::ErrorKind,
+    os::unix::net::UnixListener,
+    path::Path,
     sync::mpsc,
     thread,
     time::{Duration, Instant},
@@ -10,6 +13,10 @@ use std::{
 use covalent::{
     Client, Completion, Device, Error, Match, Mode, REQUEST_TIMEOUT, Rights, Target, Timeout, Verb,
     event::EventKind,
+};
+use covalent_api::{
+    control::{ControlReply, NOT_FOR_APPLICATIONS},
+    datagram,
 };
 use covalent_ipc::seqpacket::{Connection, Listener};
 
@@ -34,6 +41,44 @@ fn without_a_daemon_the_error_names_the_socket() {
         error.to_string().contains("/nonexistent/covalentd.sock"),
         "{error}"
     );
+}
+
+#[test]
+fn a_path_that_is_not_of_covalentd_is_named_as_such() {
+    let directory = tempfile::tempdir().unwrap();
+    let attach = |path: &Path| {
+        let error = Device::attach(path, "test").unwrap_err();
+        assert!(matches!(error, Error::Unreachable { .. }), "{error}");
+        error.to_string()
+    };
+    let file = directory.path().join("file");
+    fs::write(&file, "").unwrap();
+    let stream = directory.path().join("stream");
+    let _stream = UnixListener::bind(&stream).unwrap();
+    for path in [&file, &stream, &directory.path().to_owned()] {
+        let text = attach(path);
+        assert!(text.contains("give `covalentd.sock`"), "{text}");
+    }
+    let left = directory.path().join("left");
+    drop(UnixListener::bind(&left).unwrap());
+    assert!(attach(&left).contains("stopped daemon"));
+    let control = directory.path().join("control.sock");
+    let listener = Listener::bind(&control).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let client = listener.accept().unwrap();
+            let mut greeting = [0; 1024];
+            client.recv(&mut greeting).unwrap();
+            let reason = NOT_FOR_APPLICATIONS.to_owned();
+            let reply = datagram::encode(&ControlReply::Refused { reason }).unwrap();
+            client.send(&reply, &[]).unwrap();
+        });
+        let text = attach(&control);
+        assert!(
+            text.contains("covalent-control listens") && text.contains("give `covalentd.sock`"),
+            "{text}"
+        );
+    });
 }
 
 /// A stopped daemon: its socket exists, but no connection gets a reply. Once enough connections

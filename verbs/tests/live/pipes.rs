@@ -335,7 +335,7 @@ fn frames_are_changed_and_sent_back_in_place() {
 
 /// An echo on `b` that the lane serves slowly, with four frames of `a` of which it has sent three
 /// back. The fourth lies there.
-fn slow_echo<'d>(a: &Device, b: &'d Device) -> RxTxPipe<'d> {
+pub fn slow_echo<'d>(a: &Device, b: &'d Device) -> RxTxPipe<'d> {
     let mut echo = b.rx_tx_pipe(PIPE_BYTES, "p0").unwrap();
     echo.bind(&Match::EtherType { ethertype: 0x88b6 }).unwrap();
     let rate_limit = Some(RateLimit {
@@ -379,7 +379,11 @@ fn a_flush_waits_asleep_until_the_port_has_all_frames_sent_back() {
     let mut echo = slow_echo(&a, &b);
     assert!(!echo.try_flush().unwrap());
     let error = echo.flush(Duration::from_millis(1)).unwrap_err();
-    assert!(matches!(error, Error::Deadline { .. }), "{error}");
+    let named = format!("pipe {} on port `p0`", echo.id().number());
+    assert!(
+        matches!(&error, Error::Deadline { what } if what.starts_with(&named)),
+        "{error}"
+    );
     let doorbells = b.doorbells();
     echo.flush(soon()).unwrap();
     assert!(echo.try_flush().unwrap());

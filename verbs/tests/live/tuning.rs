@@ -94,6 +94,13 @@ fn a_limit_is_changed_and_lifted_while_packets_wait() {
         .recv(Instant::now() + Duration::from_millis(20))
         .unwrap_err();
     assert!(matches!(error, Error::Deadline { .. }), "{error}");
+    let pipe = format!("pipe {} on port `p0` was empty", tx.id().number());
+    let error = tx.flush(Duration::ZERO).unwrap_err();
+    assert!(
+        matches!(&error, Error::Deadline { what }
+            if what.starts_with(&pipe) && what.contains("covalent doctor")),
+        "{error}"
+    );
     tx.tune(&PipeTuning::default()).unwrap();
     let mut count = 0;
     while count < 49 {
