@@ -18,7 +18,9 @@ use ::tokio::{
     time::{Sleep, sleep, timeout_at},
 };
 
-use super::{bytes::ByteReader, messages::MessageStream, receive::Receive, verbs::AsyncVerbs};
+use super::{
+    bytes::ByteReader, flush::Flush, messages::MessageStream, receive::Receive, verbs::AsyncVerbs,
+};
 use crate::{
     bytes::{ByteBatch, BytePipe},
     device::{Device, PAUSE},
@@ -27,6 +29,7 @@ use crate::{
     pipe_id::PipeId,
     queue::Verbs,
     receive::ReceiveQueue,
+    timeout::Timeout,
     tx::TxPipe,
     verb::Completion,
 };
@@ -110,6 +113,20 @@ impl AsyncDevice {
     /// As [`Device::attach`].
     pub fn attach(socket: impl AsRef<Path>, program: &str) -> Result<Self> {
         Self::new(Device::attach(socket, program)?)
+    }
+
+    /// As [`AsyncDevice::attach`], on the lane that owns the port named `port`, within `timeout`,
+    /// as [`Device::attach_for_port`].
+    ///
+    /// # Errors
+    /// As [`Device::attach_for_port`].
+    pub fn attach_for_port(
+        socket: impl AsRef<Path>,
+        program: &str,
+        port: &str,
+        timeout: impl Into<Timeout>,
+    ) -> Result<Self> {
+        Self::new(Device::attach_for_port(socket, program, port, timeout)?)
     }
 
     /// Registers a device with the runtime of the caller.
@@ -322,15 +339,15 @@ impl AsyncDevice {
         Ok(())
     }
 
-    /// Waits until everything pushed is with the port, as [`TxPipe::flush`]. It is published at
-    /// once, also if the future is dropped.
+    /// Waits until everything pushed or sent back is with the port, as [`TxPipe::flush`] and
+    /// [`RxTxPipe::flush`](crate::RxTxPipe::flush). What was pushed is published at once, also if
+    /// the future is dropped.
     ///
     /// # Errors
-    /// As [`TxPipe::publish`]. [`Error::Invalid`] for a pipe of another device.
-    pub async fn flush(&self, pipe: &mut TxPipe<'_>) -> Result<()> {
+    /// As `try_flush` of the pipe. [`Error::Invalid`] for a pipe of another device.
+    pub async fn flush(&self, pipe: &mut impl Flush) -> Result<()> {
         self.check_device(pipe.device())?;
-        self.until(|| Ok(pipe.has_room(u64::MAX)?.then_some(())))
-            .await
+        self.until(|| Ok(pipe.try_flush()?.then_some(()))).await
     }
 
     /// Waits for completions and takes them, as [`Verbs::poll`]. Dropping the future loses nothing.

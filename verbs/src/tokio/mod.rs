@@ -35,12 +35,14 @@
 
 mod bytes;
 mod device;
+mod flush;
 mod messages;
 mod receive;
 mod verbs;
 
 pub use bytes::ByteReader;
 pub use device::AsyncDevice;
+pub use flush::Flush;
 pub use messages::{MessageStream, OwnedMessage};
 pub use receive::Receive;
 pub use verbs::{AsyncVerbs, PostedVerb};

@@ -31,6 +31,7 @@ use tokio::{
 use crate::{
     bytes::{datagram, to_port},
     nodes::{Nodes, PATIENCE, soon},
+    pipes::slow_echo,
 };
 
 const PIPE_BYTES: u64 = 1 << 16;
@@ -701,6 +702,32 @@ async fn a_full_pipe_makes_the_sender_wait_for_room() {
     };
     soon_is(async { join!(counted(&waits, send), receive) }).await;
     assert!(waits.get() > 3, "the pipe was never full");
+}
+
+#[tokio::test]
+async fn a_task_waits_until_the_port_has_all_frames_sent_back() {
+    let nodes = Nodes::start(&["p0"]);
+    let (a, b) = (nodes.attach("a"), attach(&nodes, "b"));
+    let mut echo = slow_echo(&a, &b);
+    assert!(!echo.try_flush().unwrap());
+    let waits = Cell::new(0);
+    soon_is(counted(&waits, b.flush(&mut echo))).await.unwrap();
+    assert!(echo.try_flush().unwrap());
+    assert!((2..10).contains(&waits.get()), "{} polls", waits.get());
+    let other = attach(&nodes, "b");
+    let flushed = other.flush(&mut echo).await;
+    assert!(matches!(flushed, Err(Error::Invalid(_))), "{flushed:?}");
+}
+
+#[tokio::test]
+async fn a_device_of_tasks_attaches_to_the_lane_of_a_port() {
+    let nodes = Nodes::start(&["p0"]);
+    let attach = |port: &str| AsyncDevice::attach_for_port(nodes.socket("a"), "test", port, soon());
+    let device = attach("p0").unwrap();
+    let mut pipe = device.tx_pipe(PIPE_BYTES, "p0").unwrap();
+    device.send(&mut pipe, &frame(0)).await.unwrap();
+    let unknown = attach("p1").map(drop);
+    assert!(matches!(unknown, Err(Error::UnknownPort { .. })));
 }
 
 /// Whatever else is done with the device while tasks wait.
