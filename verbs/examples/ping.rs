@@ -2,16 +2,28 @@
 //! end may be either program.
 //!
 //! ```text
-//! ping echo SOCKET PORT N    sends N frames of EtherType 0x88b6 back in place
-//! ping loop SOCKET PORT      the same in an event loop, until stdin closes
-//! ping send SOCKET PORT N    sends N frames, 32 at a time, and checks the frames that come back
+//! ping echo SOCKET PORT N              sends N frames of EtherType 0x88b6 back in place
+//! ping loop SOCKET PORT NODE REGION    the same in an event loop, until SIGTERM. It adds the
+//!                                      number of frames to the first word of a region of NODE.
+//! ping send SOCKET PORT N              sends N frames, 32 at a time, and checks the frames that
+//!                                      come back
 //! ```
 #![expect(clippy::print_stdout, reason = "a program that prints")]
 
-use std::{env, error::Error, io, os::fd::AsFd};
+use std::{env, error::Error, os::fd::AsFd, time::Duration};
 
-use covalent::{Device, Match, REQUEST_TIMEOUT, RxTxPipe, Timeout};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use covalent::{
+    Completion, Device, Match, Mode, Outcome, REQUEST_TIMEOUT, RxTxPipe, Target, Timeout, Verb,
+};
+use nix::{
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::{
+        signal::{SigSet, Signal},
+        signalfd::{SfdFlags, SignalFd},
+        time::TimeSpec,
+        timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags},
+    },
+};
 
 // ANCHOR: ours
 const PIPE_BYTES: u64 = 1 << 20;
@@ -52,27 +64,80 @@ fn echo(socket: &str, port: &str, count: u64) -> Result<(), Box<dyn Error>> {
 // ANCHOR_END: echo
 
 // ANCHOR: loop
-/// Sends frames back until stdin is readable or closes.
-fn echo_in_a_loop(socket: &str, port: &str) -> Result<(), Box<dyn Error>> {
+/// Sends frames back until SIGTERM, and counts them in the first word of a region of another node.
+fn echo_in_a_loop(
+    socket: &str,
+    port: &str,
+    node: &str,
+    region: &str,
+) -> Result<(), Box<dyn Error>> {
+    // Blocked, the signal no longer ends the program: it makes the descriptor readable.
+    let mut terminate = SigSet::empty();
+    terminate.add(Signal::SIGTERM);
+    terminate.thread_block()?;
+    let signals = SignalFd::with_flags(&terminate, SfdFlags::SFD_NONBLOCK)?;
+    let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK)?;
+    let period = TimeSpec::from(Duration::from_millis(10));
+    timer.set(Expiration::Interval(period), TimerSetTimeFlags::empty())?;
     let device = Device::attach_for_port(socket, "ping", port, REQUEST_TIMEOUT)?;
+    let mut verbs = device.verbs()?;
+    let counter = verbs.open_region(Target::Name(node), region, Timeout::FOREVER)?;
     let mut pipe = open_echo(&device, port)?;
-    let stdin = io::stdin();
-    let mut fds = [
-        PollFd::new(device.as_fd(), PollFlags::POLLIN),
-        PollFd::new(stdin.as_fd(), PollFlags::POLLIN),
-    ];
-    while fds[1].any() != Some(true) {
+    let mut completions = vec![Completion::default(); 16];
+    let (mut echoed, mut counted, mut is_ending) = (0, 0, false);
+    loop {
         device.arm()?;
         while let Some(mut batch) = pipe.try_recv()? {
             while let Some(mut frame) = batch.next_packet() {
                 if frame.len() == FRAME_BYTES {
                     frame[FRAME_BYTES - 1] ^= 0xff;
                 }
+                echoed += 1;
             }
             batch.send_all()?; // a batch that is dropped is received again
         }
+        loop {
+            let taken = verbs.try_poll(&mut completions)?;
+            if taken == 0 {
+                break;
+            }
+            for completion in &completions[..taken] {
+                match &completion.outcome {
+                    // Another completion follows one in doubt.
+                    Outcome::Old(_) | Outcome::InDoubt(_) => {}
+                    outcome => return Err(format!("frames were not counted: {outcome:?}").into()),
+                }
+            }
+        }
+        // The pipe is closed only when the port has all frames.
+        let is_counted = counted == echoed && verbs.outstanding() == 0;
+        if is_ending && is_counted && pipe.try_flush()? {
+            break;
+        }
+        let mut fds = [
+            PollFd::new(device.as_fd(), PollFlags::POLLIN),
+            PollFd::new(timer.as_fd(), PollFlags::POLLIN),
+            PollFd::new(signals.as_fd(), PollFlags::POLLIN),
+        ];
         poll(&mut fds, PollTimeout::NONE)?;
+        if fds[1].any() == Some(true) {
+            timer.wait()?;
+            if echoed > counted && verbs.has_room() {
+                let add = Verb::FetchAdd {
+                    offset_bytes: 0,
+                    delta: echoed - counted,
+                };
+                verbs.post(&counter, add, Mode::TwoPhase, 0)?;
+                counted = echoed;
+            }
+        }
+        if signals.read_signal()?.is_some() {
+            // No more frames arrive. The next turn takes those that are in the pipe.
+            pipe.unbind(&OURS)?;
+            is_ending = true;
+        }
     }
+    println!("{echoed}");
     Ok(())
 }
 // ANCHOR_END: loop
@@ -116,8 +181,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["echo", socket, port, count] => echo(socket, port, count.parse()?),
-        ["loop", socket, port] => echo_in_a_loop(socket, port),
+        ["loop", socket, port, node, region] => echo_in_a_loop(socket, port, node, region),
         ["send", socket, port, count] => send(socket, port, count.parse()?),
-        _ => Err("usage: ping echo|send SOCKET PORT N, or ping loop SOCKET PORT".into()),
+        _ => {
+            Err("usage: ping echo|send SOCKET PORT N, or ping loop SOCKET PORT NODE REGION".into())
+        }
     }
 }

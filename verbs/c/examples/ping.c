@@ -2,14 +2,23 @@
 //
 // Frames sent and echoed.
 //
-//   ping echo SOCKET PORT N    sends N frames of EtherType 0x88b6 back, without a copy
-//   ping loop SOCKET PORT      the same in an event loop, until stdin closes
-//   ping send SOCKET PORT N    sends N frames, 32 at a time, and checks the returned frames
+//   ping echo SOCKET PORT N              sends N frames of EtherType 0x88b6 back, without a copy
+//   ping loop SOCKET PORT NODE REGION    the same in an event loop, until SIGTERM. It adds the
+//                                        number of frames to the first word of a region of NODE.
+//   ping send SOCKET PORT N              sends N frames, 32 at a time, and checks the returned
+//                                        frames
 
-#include <poll.h>
+#define _POSIX_C_SOURCE 200809L
+
+#include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #include "covalent.h"
 
@@ -73,14 +82,36 @@ static int echo(const char *socket_path, const char *port, unsigned long count) 
 // ANCHOR_END: echo
 
 // ANCHOR: loop
-// Sends frames back until stdin is readable or closes.
-static int echo_in_a_loop(const char *socket_path, const char *port) {
+static void watch(int epoll, int fd) {
+    struct epoll_event event = {.events = EPOLLIN, .data = {.fd = fd}};
+    expect(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0, "watch a descriptor");
+}
+
+// Sends frames back until SIGTERM, and counts them in the first word of a region of another node.
+static int echo_in_a_loop(const char *socket_path, const char *port, const char *node, const char *name) {
+    // Blocked, the signal no longer ends the program: it makes the descriptor readable.
+    sigset_t terminate;
+    sigemptyset(&terminate);
+    sigaddset(&terminate, SIGTERM);
+    expect(sigprocmask(SIG_BLOCK, &terminate, NULL) == 0, "block SIGTERM");
+    const int signals = signalfd(-1, &terminate, SFD_NONBLOCK), epoll = epoll_create1(0);
+    const int timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
+    const struct timespec tick = {.tv_nsec = 10000000};
+    const struct itimerspec period = {.it_interval = tick, .it_value = tick};
+    expect(timerfd_settime(timer, 0, &period, NULL) == 0, "set the timer");
     covalent_device device;
     const covalent_pipe pipe = open_echo(socket_path, port, &device);
+    covalent_verb_queue verbs;
+    check(covalent_verb_queue_open(device, 16, &verbs), "open the verb queue");
+    covalent_remote_region counter;
+    check(covalent_verb_queue_open_region(verbs, node, name, -1, &counter), "open the region");
     int device_fd;
     check(covalent_device_fd(device, &device_fd), "get the descriptor");
-    struct pollfd fds[2] = {{.fd = device_fd, .events = POLLIN}, {.fd = 0, .events = POLLIN}};
-    while (fds[1].revents == 0) {
+    watch(epoll, device_fd);
+    watch(epoll, timer);
+    watch(epoll, signals);
+    uint64_t echoed = 0, counted = 0;
+    for (int is_ending = 0;;) {
         check(covalent_device_arm(device), "arm");
         covalent_packet_mut packets[AT_A_TIME];
         size_t received;
@@ -91,9 +122,44 @@ static int echo_in_a_loop(const char *socket_path, const char *port) {
                     packets[i].data[FRAME_BYTES - 1] ^= 0xff;
             }
             check(covalent_pipe_send_received(pipe), "send back"); // otherwise received again
+            echoed += received;
         } while (received > 0);
-        expect(poll(fds, 2, -1) > 0, "poll");
+        covalent_completion completion;
+        size_t taken, outstanding;
+        do {
+            check(covalent_verb_queue_poll(verbs, 0, &completion, 1, &taken), "poll");
+            // Another completion follows one in doubt.
+            if (taken > 0 && completion.outcome != COVALENT_OUTCOME_IN_DOUBT)
+                expect(completion.outcome == COVALENT_OUTCOME_OLD, "frames are counted");
+        } while (taken > 0);
+        check(covalent_verb_queue_outstanding(verbs, &outstanding), "ask for verbs in flight");
+        if (is_ending && counted == echoed && outstanding == 0) {
+            // The pipe is closed only when the port has all frames.
+            const int status = covalent_pipe_flush(pipe, 0);
+            if (status == COVALENT_OK)
+                break;
+            if (status != COVALENT_DEADLINE)
+                check(status, "flush");
+        }
+        struct epoll_event event;
+        expect(epoll_wait(epoll, &event, 1, -1) == 1, "wait");
+        uint64_t expirations;
+        struct signalfd_siginfo signal;
+        int has_room;
+        check(covalent_verb_queue_has_room(verbs, &has_room), "look for room");
+        if (read(timer, &expirations, sizeof expirations) > 0 && echoed > counted && has_room) {
+            const uint64_t delta = echoed - counted;
+            const covalent_verb add = {.struct_bytes = sizeof add, .kind = COVALENT_FETCH_ADD, .operand = delta};
+            check(covalent_verb_queue_post(verbs, &counter, &add, COVALENT_TWO_PHASE, 0, NULL), "post");
+            counted = echoed;
+        }
+        if (read(signals, &signal, sizeof signal) > 0) {
+            // No more frames arrive. The next turn takes those that are in the pipe.
+            check(covalent_pipe_unbind(pipe, &OURS), "unbind");
+            is_ending = 1;
+        }
     }
+    printf("%" PRIu64 "\n", echoed);
     check(covalent_device_close(device), "close the device");
     return 0;
 }
@@ -155,8 +221,8 @@ int main(int argc, char **argv) {
     if (argc == 5 && strcmp(argv[1], "echo") == 0) {
         return echo(argv[2], argv[3], strtoul(argv[4], NULL, 10));
     }
-    if (argc == 4 && strcmp(argv[1], "loop") == 0) {
-        return echo_in_a_loop(argv[2], argv[3]);
+    if (argc == 6 && strcmp(argv[1], "loop") == 0) {
+        return echo_in_a_loop(argv[2], argv[3], argv[4], argv[5]);
     }
     if (argc == 5 && strcmp(argv[1], "send") == 0) {
         return send_all(argv[2], argv[3], strtoul(argv[4], NULL, 10));

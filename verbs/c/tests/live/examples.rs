@@ -9,7 +9,11 @@ use std::{
     time::Duration,
 };
 
-use covalent::{Rights, Target, Timeout};
+use covalent::{Match, Rights, Target, Timeout};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use tempfile::TempDir;
 
 use crate::nodes::Nodes;
@@ -173,16 +177,39 @@ fn frames_go_out_and_back() {
     assert_eq!(echo.finish(), "");
 }
 
+/// The echo gets SIGTERM while frames arrive. Every frame that it took is sent back and counted.
 #[test]
-fn an_event_loop_sends_frames_back_until_its_input_closes() {
+fn an_event_loop_loses_no_frame_at_its_end() {
+    const FRAMES: u64 = 20_000;
     let directory = tempfile::tempdir().unwrap();
     let ping = compile(&directory, "ping", Linking::Dynamic);
     let nodes = Nodes::start(&["p0"]);
-    let mut echo = Running::start(&ping, &["loop", &socket(&nodes, "b"), "p0"]);
+    let device = nodes.attach("a");
+    let words = device.register_region("frames", 8, Rights::ALL).unwrap();
+    let mut rx = device.rx_pipe_on(8 << 20, "p0").unwrap();
+    rx.bind(&Match::EtherType { ethertype: 0x88b6 }).unwrap();
+    let mut tx = device.tx_pipe(1 << 20, "p0").unwrap();
+    let args = ["loop", &socket(&nodes, "b"), "p0", "a", "frames"];
+    let mut echo = Running::start(&ping, &args);
     assert_eq!(echo.line(), "ready");
-    let sender = Running::start(&ping, &["send", &socket(&nodes, "a"), "p0", "3000"]);
-    assert_eq!(sender.finish(), "3000");
-    assert_eq!(echo.finish(), "");
+    let mut frame = [0; 100];
+    frame[12..14].copy_from_slice(&[0x88, 0xb6]);
+    let pid = Pid::from_raw(echo.child.id().try_into().unwrap());
+    for number in 0..FRAMES {
+        tx.send(&frame, Timeout::FOREVER).unwrap();
+        if number == FRAMES / 2 {
+            kill(pid, Signal::SIGTERM).unwrap();
+        }
+    }
+    let echoed: u64 = echo.finish().trim().parse().unwrap();
+    assert!(echoed > 0);
+    assert_eq!(words.load(0).unwrap(), echoed);
+    let mut returned = 0;
+    while returned < echoed {
+        let batch = rx.recv(Duration::from_secs(10)).unwrap();
+        returned += (&batch).into_iter().count() as u64;
+    }
+    assert_eq!(returned, echoed);
 }
 
 #[test]
