@@ -61,7 +61,7 @@ pub enum Key {
         /// The VLAN id, 0 to 4095.
         u16,
     ),
-    /// Every frame of one EtherType, 0x0600 to 0xffff.
+    /// Every frame of one EtherType, 0x0600 to 0xffff; of IPv4 and IPv6 only if well formed.
     EtherType(
         /// The EtherType behind any VLAN tags.
         u16,

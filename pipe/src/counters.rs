@@ -4,7 +4,8 @@
 // are irrelevant.
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// Counters of a pipe. Every counter only increases.
+/// Counters of a pipe. Every counter only increases, until the pipe's device reconnects: the memory
+/// of the new daemon begins with 0.
 ///
 /// The daemon keeps them in private memory and writes a copy into the pipe's control memory. An
 /// application therefore reads the counters without a request

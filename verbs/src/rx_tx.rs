@@ -276,6 +276,9 @@ impl<'d> RxTxPipe<'d> {
     /// neither sent back nor discarded do not. [`Device::next_rx_pipe`] may then return the pipe
     /// although no packet arrived.
     ///
+    /// The device of the port may still lose frames that it accepted, as with any Ethernet sender:
+    /// for example when its cable is cut (`tx_dropped_by_device` of the port).
+    ///
     /// If the device [reconnects](Device::set_reconnect), packets that the old daemon had not taken
     /// are lost ([`Carried::frames_lost`](crate::Carried::frames_lost)), and the call does not wait
     /// for them.

@@ -262,6 +262,9 @@ impl<'d> TxPipe<'d> {
 
     /// Waits until everything pushed is with the port: the pipe is empty.
     ///
+    /// The device of the port may still lose frames that it accepted, as with any Ethernet sender:
+    /// for example when its cable is cut (`tx_dropped_by_device` of the port).
+    ///
     /// # Errors
     /// [`Error::Deadline`] after `timeout`, [`Error::DaemonGone`].
     pub fn flush(&mut self, timeout: impl Into<Timeout>) -> Result<()> {

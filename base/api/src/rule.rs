@@ -40,7 +40,8 @@ pub const VLAN_MAX: u16 = 0x0fff;
 /// If several rules apply, the most specific wins: five-tuple, destination, port, longest prefix,
 /// VLAN, EtherType, any. Address and port matches apply in every VLAN. A VLAN rule receives all
 /// remaining frames of its VLAN, including ARP. A later fragment of an IP packet carries no ports,
-/// so only prefix, VLAN, EtherType and any can match it.
+/// so only prefix, VLAN, EtherType and any can match it. A frame of IPv4 or IPv6 whose headers are
+/// malformed or cut short matches only its VLAN and any, not its EtherType.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(tag = "match", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Match {
@@ -86,7 +87,8 @@ pub enum Match {
         /// The VLAN id, 0 (a tag that carries a priority only) to 4095.
         vlan: u16,
     },
-    /// Every frame of one EtherType (behind any VLAN tags), 0x0600 to 0xffff.
+    /// Every frame of one EtherType (behind any VLAN tags), 0x0600 to 0xffff. Of IPv4 (0x0800) and
+    /// IPv6 (0x86dd) only the frames whose IP headers are well formed.
     EtherType {
         /// The EtherType, for example 0x0806 for ARP.
         ethertype: u16,

@@ -69,7 +69,8 @@
 // Every frame that no other match takes.
 #define COVALENT_MATCH_ANY 0
 
-// Every frame of `ethertype`.
+// Every frame of `ethertype`. A frame of IPv4 (0x0800) or IPv6 (0x86dd) whose headers are
+// malformed or cut short matches only its VLAN and `COVALENT_MATCH_ANY`.
 #define COVALENT_MATCH_ETHERTYPE 1
 
 // Everything sent to the prefix `dst`, for example `10.1.0.0/16`.
@@ -669,10 +670,11 @@ typedef struct covalent_pipe {
     uint64_t handle;
 } covalent_pipe;
 
-// Counters of a pipe. A counter never decreases. Reading them sends no request to the daemon, and
-// also works when the daemon is gone. Each value is consistent and as recent as the lane's last
-// round that served this pipe. A round is the lane's pass over everything that it owns. Two values
-// may be from different moments.
+// Counters of a pipe. A counter only increases, until the device reconnects
+// (covalent_device_set_reconnect): the counters then restart at 0. Reading them sends no request
+// to the daemon, and also works when the daemon is gone. Each value is consistent and as recent as
+// the lane's last round that served this pipe. A round is the lane's pass over everything that it
+// owns. Two values may be from different moments.
 typedef struct covalent_pipe_counters {
     // Set it to `sizeof` of this struct.
     uint32_t struct_bytes;
@@ -1586,7 +1588,9 @@ int covalent_pipe_send(struct covalent_pipe pipe, const uint8_t *data, size_t le
 
 // Waits until all frames of a TX pipe are with the port, or all frames that an RX/TX pipe sent
 // back. `timeout_ns`: 0 does not wait, a negative value waits forever. Returns COVALENT_DEADLINE
-// if the frames are not with the port in time.
+// if the frames are not with the port in time. The device of the port may still lose frames that
+// it accepted, as with any Ethernet sender: for example when its cable is cut
+// (`tx_dropped_by_device` of the port).
 //
 // In an RX/TX pipe, discarded frames count too, and frames that were neither sent back nor
 // discarded do not. covalent_device_next_rx_pipe may then return the pipe although no frame

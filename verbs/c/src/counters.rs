@@ -4,10 +4,11 @@ use covalent::PipeCounters;
 
 use crate::growing::growing;
 
-/// Counters of a pipe. A counter never decreases. Reading them sends no request to the daemon, and
-/// also works when the daemon is gone. Each value is consistent and as recent as the lane's last
-/// round that served this pipe. A round is the lane's pass over everything that it owns. Two values
-/// may be from different moments.
+/// Counters of a pipe. A counter only increases, until the device reconnects
+/// (covalent_device_set_reconnect): the counters then restart at 0. Reading them sends no request
+/// to the daemon, and also works when the daemon is gone. Each value is consistent and as recent as
+/// the lane's last round that served this pipe. A round is the lane's pass over everything that it
+/// owns. Two values may be from different moments.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct covalent_pipe_counters {

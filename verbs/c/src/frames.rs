@@ -34,7 +34,8 @@ pub struct covalent_packet_mut {
 
 /// Every frame that no other match takes.
 pub const COVALENT_MATCH_ANY: u32 = 0;
-/// Every frame of `ethertype`.
+/// Every frame of `ethertype`. A frame of IPv4 (0x0800) or IPv6 (0x86dd) whose headers are
+/// malformed or cut short matches only its VLAN and `COVALENT_MATCH_ANY`.
 pub const COVALENT_MATCH_ETHERTYPE: u32 = 1;
 /// Everything sent to the prefix `dst`, for example `10.1.0.0/16`.
 pub const COVALENT_MATCH_PREFIX: u32 = 2;

@@ -165,7 +165,9 @@ pub unsafe extern "C" fn covalent_pipe_send(
 
 /// Waits until all frames of a TX pipe are with the port, or all frames that an RX/TX pipe sent
 /// back. `timeout_ns`: 0 does not wait, a negative value waits forever. Returns COVALENT_DEADLINE
-/// if the frames are not with the port in time.
+/// if the frames are not with the port in time. The device of the port may still lose frames that
+/// it accepted, as with any Ethernet sender: for example when its cable is cut
+/// (`tx_dropped_by_device` of the port).
 ///
 /// In an RX/TX pipe, discarded frames count too, and frames that were neither sent back nor
 /// discarded do not. covalent_device_next_rx_pipe may then return the pipe although no frame
