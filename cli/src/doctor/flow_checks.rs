@@ -33,6 +33,46 @@ const NO_LOSS: [&str; 6] = [
     "fault_injected",
 ];
 
+/// The remedy for each cause of frames lost at a port.
+const LOSS_CURES: [(&str, &str); 7] = [
+    (
+        "rx_ring_full",
+        "bursts are larger than the port's rings; use a larger ring_slots, an application that \
+         sends fewer frames ahead, or a dedicated core for the lane",
+    ),
+    (
+        "link_rx_ring_full",
+        "a neighbor sent more frames of the link than it may; report it",
+    ),
+    (
+        "fill_ring_empty",
+        "the lane returned no memory in time; use a larger ring_slots, or a dedicated core for the \
+         lane",
+    ),
+    (
+        "tx_dropped_by_device",
+        "the interface or the other end failed while sending: check for a cut cable or a slow other \
+         end (`covalent events`, `ip -s link`)",
+    ),
+    (
+        "rx_no_buffer",
+        "all buffers of the device are in use; use a larger ring_slots, or a dedicated core for \
+         the lane",
+    ),
+    (
+        "rx_device_error",
+        "the device found frames damaged: check the cable and the optics",
+    ),
+    (
+        "rx_bad_checksum",
+        "rx_checksum = \"drop\" dropped damaged frames: check their sender",
+    ),
+];
+
+/// The remedy for any other cause.
+const UNKNOWN_LOSS_CURE: &str =
+    "a fault; report it with `covalent status --format json` and `covalent events`";
+
 /// Returns the findings for pipes. All healthy pipes share one line.
 pub fn pipes(running: &Running) -> Vec<Finding> {
     let findings: Vec<Finding> = running
@@ -47,17 +87,51 @@ pub fn pipes(running: &Running) -> Vec<Finding> {
                 .find(|before| (before.session, before.pipe) == (after.session, after.pipe))?;
             let application = running.applications.get(&after.session);
             let moved = Moved::of(before, after);
-            consumer(after, &moved, application).or_else(|| producer(after, &moved, application))
+            match after.kind {
+                PipeKind::RxTx => both(running, after, &moved, application),
+                _ => consumer(after, &moved, application)
+                    .or_else(|| producer(after, &moved, application)),
+            }
         })
         .collect();
     if findings.is_empty() {
         let count = running.after.pipes.len();
         return vec![Finding::fine(
             "pipes",
-            format!("{count}, none of which stands still"),
+            match resting(running) {
+                None => format!("{count}, none of which stands still"),
+                Some(pipe) => format!(
+                    "{count}, none of which is full; nothing moves in pipe {} of session {}, {} % \
+                     full: its application keeps the frames, or its lane does not send them",
+                    pipe.pipe,
+                    pipe.session,
+                    percent(pipe),
+                ),
+            },
         )];
     }
     findings
+}
+
+/// Returns an RX/TX pipe with frames in which nothing moves. The status does not show whether the
+/// application or the lane has them.
+fn resting(running: &Running) -> Option<&PipeStatus> {
+    running.after.pipes.iter().find(|after| {
+        let mut earlier = running.before.pipes.iter();
+        let before = earlier.find(|it| (it.session, it.pipe) == (after.session, after.pipe));
+        after.kind == PipeKind::RxTx
+            && after.used_bytes > 0
+            && before.is_some_and(|before| Moved::of(before, after).is_nothing())
+    })
+}
+
+const fn percent(pipe: &PipeStatus) -> u64 {
+    pipe.used_bytes.saturating_mul(100)
+        / if pipe.capacity_bytes == 0 {
+            1
+        } else {
+            pipe.capacity_bytes
+        }
 }
 
 /// The changes of a pipe between the two queries.
@@ -80,6 +154,106 @@ impl Moved {
             lost: lost(after).saturating_sub(lost(before)),
         }
     }
+
+    const fn is_nothing(&self) -> bool {
+        !self.taken && !self.sent
+    }
+}
+
+/// Returns whether so little of a ring is free that it loses frames, or soon does.
+const fn is_full(pipe: &PipeStatus, moved: &Moved) -> bool {
+    moved.lost > 0 || pipe.used_bytes.saturating_mul(4) >= pipe.capacity_bytes.saturating_mul(3)
+}
+
+/// Returns the ports on which a pipe may send: all of them if it names none.
+fn ports_of<'a>(
+    running: &'a Running,
+    pipe: &'a PipeStatus,
+) -> impl Iterator<Item = &'a PortStatus> {
+    let ports = running.after.ports.iter();
+    ports.filter(|port| pipe.port.as_ref().is_none_or(|name| *name == port.name))
+}
+
+/// Returns the remedy for a port without a carrier.
+fn carrier_cure(port: &PortStatus) -> String {
+    match &port.interface {
+        Some(interface) => format!(
+            "check the cable and the other end of {interface} (`ip link show {interface}`), or: \
+             ip link set {interface} up"
+        ),
+        None => format!("start the other end of port {}", port.name),
+    }
+}
+
+/// Returns a finding if nothing moves in an RX/TX pipe. Its used bytes include the frames that the
+/// application returned, so the port is judged before the application.
+fn both(
+    running: &Running,
+    pipe: &PipeStatus,
+    moved: &Moved,
+    application: Option<&Application>,
+) -> Option<Finding> {
+    if pipe.used_bytes == 0 || !moved.is_nothing() {
+        return None;
+    }
+    let check = format!("pipe {} of session {}", pipe.pipe, pipe.session);
+    let stopped = application.filter(|it| it.state == ProcessState::Stopped);
+    let owner = owner(pipe, application);
+    if let Some(port) = ports_of(running, pipe).find(|port| !port.carrier) {
+        let found = format!(
+            "{} % full, and nothing moves: port {} has no carrier, so the lane cannot send what \
+             the application returned ({owner}); {} frames found no room meanwhile",
+            percent(pipe),
+            port.name,
+            moved.lost,
+        );
+        let mut cure = carrier_cure(port);
+        if let Some(it) = stopped {
+            cure = format!("{cure}; and continue the process: kill -CONT {}", it.pid);
+        }
+        return Some(match moved.lost {
+            0 => Finding::warning(check, found, cure),
+            _ => Finding::failed(check, found, cure),
+        });
+    }
+    if stopped.is_some() {
+        return consumer(pipe, moved, application);
+    }
+    if !is_full(pipe, moved) {
+        return None;
+    }
+    let room: Vec<String> = ports_of(running, pipe)
+        .map(|port| {
+            format!(
+                "port {} has room for {}",
+                port.name,
+                counted(port.tx_room_frames, "frame")
+            )
+        })
+        .collect();
+    let waits = application.map_or_else(
+        || "`covalent events` shows its process".to_owned(),
+        |it| {
+            format!(
+                "check what process {0} waits for (`cat /proc/{0}/stack`, `gdb -p {0}`)",
+                it.pid
+            )
+        },
+    );
+    Some(Finding::failed(
+        check,
+        format!(
+            "{} % full, and nothing moves: the lane does not send what the application returned, \
+             or the application returns nothing ({owner}); {}; {} frames found no room meanwhile",
+            percent(pipe),
+            room.join(", "),
+            moved.lost,
+        ),
+        format!(
+            "first its port: `covalent status` shows its carrier and tx room, and without room the \
+             other end is slow; then a rate limit of the pipe; then {waits}"
+        ),
+    ))
 }
 
 /// Describes the owner of a pipe.
@@ -101,8 +275,7 @@ fn consumer(
     moved: &Moved,
     application: Option<&Application>,
 ) -> Option<Finding> {
-    let is_full = moved.lost > 0
-        || pipe.used_bytes.saturating_mul(4) >= pipe.capacity_bytes.saturating_mul(3);
+    let is_full = is_full(pipe, moved);
     let stopped = application.filter(|it| it.state == ProcessState::Stopped);
     if pipe.kind == PipeKind::Tx
         || pipe.used_bytes == 0
@@ -114,7 +287,7 @@ fn consumer(
     let check = format!("pipe {} of session {}", pipe.pipe, pipe.session);
     let found = format!(
         "{} % full, and its application takes nothing ({}); {} frames found no room meanwhile",
-        pipe.used_bytes.saturating_mul(100) / pipe.capacity_bytes.max(1),
+        percent(pipe),
         owner(pipe, application),
         moved.lost,
     );
@@ -183,7 +356,7 @@ pub fn losses(running: &Running) -> Vec<Finding> {
             let mut ports = running.before.ports.iter();
             let before = ports.find(|it| it.name == after.name)?;
             let lost = losses_of(before, after, running.between);
-            let overflows = overflows_of(before, after, running.between);
+            let overflows = overflows_of(running, before, after);
             Some([Some(lost), overflows].into_iter().flatten())
         })
         .flatten()
@@ -191,22 +364,61 @@ pub fn losses(running: &Running) -> Vec<Finding> {
 }
 
 /// Returns the frames of a port that did not fit into a pipe.
-fn overflows_of(before: &PortStatus, after: &PortStatus, between: Duration) -> Option<Finding> {
+fn overflows_of(running: &Running, before: &PortStatus, after: &PortStatus) -> Option<Finding> {
     let count = |port: &PortStatus| port.drops.get(PIPE_FULL_CAUSE).copied().unwrap_or(0);
     let so_far = count(after);
     if so_far == 0 {
         return None;
     }
+    let mut pipes = running.after.pipes.iter();
+    let sends_back = pipes.any(|pipe| {
+        pipe.kind == PipeKind::RxTx
+            && pipe.drops.get(FULL_CAUSE).is_some_and(|&count| count > 0)
+            && pipe.port.as_ref().is_none_or(|name| *name == after.name)
+    });
+    let cure = match (sends_back, after.carrier) {
+        (false, _) => {
+            "the application reads too slowly: give it a larger pipe, or find it with `covalent \
+             pipes`"
+                .to_owned()
+        }
+        (true, false) => format!(
+            "the port has no carrier, so an RX/TX pipe keeps what its application returned: {}",
+            carrier_cure(after)
+        ),
+        (true, true) => "the lane sends too slowly what an RX/TX pipe's application returned \
+             (`covalent status`: tx room; a rate limit of the pipe), or the application reads too \
+             slowly: give it a larger pipe, or find it with `covalent pipes`"
+            .to_owned(),
+    };
     Some(Finding::warning(
         format!("port {}: full pipes", after.name),
         format!(
             "{} dropped so far because a pipe was full, {} of them within {} ms",
             counted(so_far, "frame"),
             so_far.saturating_sub(count(before)),
-            between.as_millis()
+            running.between.as_millis()
         ),
-        "the application reads too slowly: give it a larger pipe, or find it with `covalent pipes`",
+        cure,
     ))
+}
+
+/// Returns the remedy of each cause, in order. Causes with the same remedy share it.
+fn cures_of(causes: &[(String, u64)]) -> String {
+    let mut cures: Vec<(Vec<&str>, &str)> = Vec::new();
+    for (cause, _) in causes {
+        let known = LOSS_CURES.iter().find(|(known, _)| known == cause);
+        let cure = known.map_or(UNKNOWN_LOSS_CURE, |(_, cure)| cure);
+        match cures.iter_mut().find(|(_, it)| *it == cure) {
+            Some((names, _)) => names.push(cause),
+            None => cures.push((vec![cause], cure)),
+        }
+    }
+    let lines = cures.iter();
+    let lines: Vec<_> = lines
+        .map(|(names, cure)| format!("{}: {cure}", names.join(", ")))
+        .collect();
+    lines.join("; ")
 }
 
 fn losses_of(before: &PortStatus, after: &PortStatus, between: Duration) -> Finding {
@@ -235,9 +447,7 @@ fn losses_of(before: &PortStatus, after: &PortStatus, between: Duration) -> Find
             named.join(", "),
             between.as_millis()
         ),
-        "rx_ring_full: bursts are larger than the port's rings; use a larger ring_slots, an \
-         application that sends fewer frames ahead, or a dedicated core for the lane; other \
-         causes: docs/metrics.md, covalent_port_dropped_packets_total",
+        cures_of(&causes),
     )
 }
 
@@ -359,6 +569,100 @@ mod tests {
             after.drops.insert(FULL_CAUSE.into(), 5);
         };
         assert_eq!(level(alive, loses), Level::Failed);
+    }
+
+    /// An RX/TX pipe on the port of the sample, which has no carrier or a carrier.
+    fn rx_tx(carrier: bool, used_bytes: u64, state: ProcessState) -> Running {
+        let mut running = running(PipeKind::RxTx, state, |before, after| {
+            for pipe in [before, after] {
+                pipe.port = Some("p0".into());
+                pipe.used_bytes = used_bytes;
+            }
+        });
+        running.before.ports[0].carrier = carrier;
+        running.after.ports[0].carrier = carrier;
+        running
+    }
+
+    #[test]
+    fn a_port_without_a_carrier_is_blamed_instead_of_the_application_that_returned_its_frames() {
+        for used_bytes in [100, 900] {
+            let cut = pipes(&rx_tx(false, used_bytes, ProcessState::Alive)).remove(0);
+            assert_eq!(cut.level, Level::Warning, "{cut:?}");
+            assert!(cut.found.contains("port p0 has no carrier"), "{cut:?}");
+            assert!(cut.cure.contains("ip link set eth1 up"), "{cut:?}");
+            assert!(!cut.cure.contains("kill"), "{cut:?}");
+        }
+        let both = pipes(&rx_tx(false, 900, ProcessState::Stopped)).remove(0);
+        assert!(both.cure.starts_with("check the cable"), "{both:?}");
+        assert!(both.cure.ends_with("kill -CONT 77"), "{both:?}");
+        let stopped = pipes(&rx_tx(true, 900, ProcessState::Stopped)).remove(0);
+        assert_eq!(stopped.cure, "kill -CONT 77");
+    }
+
+    #[test]
+    fn a_full_rx_tx_pipe_with_a_carrier_names_both_causes_and_never_recommends_to_kill() {
+        let full = pipes(&rx_tx(true, 900, ProcessState::Alive)).remove(0);
+        assert_eq!(full.level, Level::Failed);
+        assert!(
+            full.found.contains("the lane does not send")
+                && full.found.contains("or the application returns nothing")
+                && full.found.contains("port p0 has room for 4 frames"),
+            "{full:?}"
+        );
+        assert!(
+            full.cure.starts_with("first its port") && full.cure.contains("rate limit"),
+            "{full:?}"
+        );
+        assert!(!full.cure.contains("kill"), "{full:?}");
+        let room = pipes(&rx_tx(true, 100, ProcessState::Alive)).remove(0);
+        assert_eq!(room.level, Level::Fine, "the application may keep them");
+        assert!(room.found.contains("nothing moves in pipe 1"), "{room:?}");
+        let mut sends = rx_tx(true, 900, ProcessState::Alive);
+        sends.after.pipes[0].tx_packets += 1;
+        let sends = pipes(&sends).remove(0);
+        assert_eq!(sends.found, "1, none of which stands still");
+    }
+
+    #[test]
+    fn frames_for_a_full_rx_tx_pipe_are_no_proof_of_a_slow_application() {
+        for (carrier, words) in [
+            (false, "has no carrier"),
+            (true, "the lane sends too slowly"),
+        ] {
+            let mut running = rx_tx(carrier, 900, ProcessState::Alive);
+            running.after.ports[0].drops = [(PIPE_FULL_CAUSE.to_owned(), 7)].into();
+            running.after.pipes[0].drops.insert(FULL_CAUSE.into(), 7);
+            let judged = losses(&running).remove(1);
+            assert!(judged.cure.contains(words), "{judged:?}");
+            assert_eq!(
+                judged.cure.contains("reads too slowly"),
+                carrier,
+                "{judged:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn each_cause_of_lost_frames_has_its_own_cure() {
+        let mut running = samples::running();
+        let drops = &mut running.after.ports[0].drops;
+        drops.insert("tx_dropped_by_device".into(), 3);
+        let cure = |running: &Running| losses(running).remove(0).cure;
+        let cut = cure(&running);
+        assert!(cut.contains("cut cable") && !cut.contains("ring"), "{cut}");
+        let drops = &mut running.after.ports[0].drops;
+        drops.insert("rx_ring_full".into(), 3);
+        drops.insert("bad_tag".into(), 3);
+        drops.insert("worse_tag".into(), 3);
+        let all = cure(&running);
+        for words in [
+            "bad_tag, worse_tag: a fault",
+            "; rx_ring_full: bursts",
+            "; tx_dropped_by_device: the interface",
+        ] {
+            assert!(all.contains(words), "{all}");
+        }
     }
 
     #[test]
