@@ -147,28 +147,47 @@ pub fn put_in_force(socket: &Path, request: &ControlRequest) -> Result<InForce> 
     }
 }
 
+/// The finding that a node runs from another file than the given one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherFile {
+    /// Both files.
+    pub found: String,
+    /// The remedy.
+    pub cure: String,
+}
+
 /// Fails if control rereads another file than `given`. A control that does not report its file is
 /// trusted.
 ///
 /// # Errors
 /// Names both files and the remedy.
 pub fn expect_file(control: &ControlVersion, given: &Path) -> Result<()> {
-    let Some(own) = control.file.as_deref().map(Path::new) else {
-        return Ok(());
-    };
+    match other_file(control, given) {
+        None => Ok(()),
+        Some(OtherFile { found, cure }) => bail!("{found}\n  cure: {cure}"),
+    }
+}
+
+/// Returns the finding if control rereads another file than `given`.
+pub fn other_file(control: &ControlVersion, given: &Path) -> Option<OtherFile> {
+    let own = Path::new(control.file.as_deref()?);
     let is_same = match (fs::canonicalize(own), fs::canonicalize(given)) {
         (Ok(own), Ok(given)) => own == given,
         _ => own == given,
     };
     if is_same {
-        return Ok(());
+        return None;
     }
     let (node, own, given) = (&control.node, own.display(), given.display());
-    bail!(
-        "node {node} runs from {own}, which covalent-control rereads, and not from {given}\n  \
-         cure: change {own}, then `covalent reload --config {own}`; for another file, `covalent \
-         down --config {own}`, then `covalent up --config {given}`"
-    )
+    Some(OtherFile {
+        found: format!(
+            "node {node} runs from {own}, which covalent-control rereads, and not from {given}"
+        ),
+        cure: format!(
+            "change {own}, then `covalent reload --config {own}`; for another file, `covalent down \
+             --config {own}`, then `covalent up --config {given}`"
+        ),
+    })
 }
 
 /// An answer to something else.

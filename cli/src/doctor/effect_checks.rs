@@ -30,9 +30,9 @@ pub fn modes(config: &Config, named: &Named, running: &Running) -> Vec<Finding> 
         .collect()
 }
 
-/// Returns the configured XDP hook and copy mode. For a port that is not in the file, any value is
-/// accepted.
-fn wanted(config: &Config, port: &PortStatus) -> (XdpMode, CopyMode) {
+/// Returns the configured XDP hook and copy mode. A port that is not in the file has none, and any
+/// mode is accepted.
+fn wanted(config: &Config, port: &PortStatus) -> Option<(XdpMode, CopyMode)> {
     let kinds = config.port.iter().filter(|it| it.name == port.name);
     kinds
         .filter_map(|it| match it.kind {
@@ -40,7 +40,6 @@ fn wanted(config: &Config, port: &PortStatus) -> (XdpMode, CopyMode) {
             _ => None,
         })
         .next()
-        .unwrap_or_default()
 }
 
 fn mode(config: &Config, port: &PortStatus, driver: Option<&str>) -> Finding {
@@ -53,9 +52,11 @@ fn mode(config: &Config, port: &PortStatus, driver: Option<&str>) -> Finding {
     } = &port.mode;
     let interface = port.interface.as_deref().unwrap_or("its interface");
     let found = status::mode(&port.kind, &port.mode);
-    let (wanted_xdp, wanted_copy) = wanted(config, port);
+    let wanted = wanted(config, port);
+    let wants_best_xdp = wanted.is_some_and(|(xdp, _)| xdp == XdpMode::Auto);
+    let wants_best_copy = wanted.is_some_and(|(_, copy)| copy == CopyMode::Auto);
     let of_driver = driver.map_or_else(String::new, |driver| format!(" (driver {driver})"));
-    if xdp == "generic" && wanted_xdp == XdpMode::Auto {
+    if xdp == "generic" && wants_best_xdp {
         return Finding::warning(
             check,
             format!(
@@ -77,7 +78,7 @@ fn mode(config: &Config, port: &PortStatus, driver: Option<&str>) -> Finding {
              `mode`",
         );
     }
-    if !zero_copy && wanted_copy == CopyMode::Auto && !driver::never_without_copies(driver) {
+    if !zero_copy && wants_best_copy && !driver::never_without_copies(driver) {
         return Finding::warning(
             check,
             format!(
@@ -167,6 +168,15 @@ mod tests {
         assert_eq!(meant[0].level, Level::Fine);
         let kicked = findings("ice", |_, mode| mode.need_wakeup = false);
         assert!(kicked[0].level == Level::Warning && kicked[0].found.contains("need_wakeup"));
+    }
+
+    #[test]
+    fn a_port_that_is_not_in_the_file_may_have_any_mode() {
+        let other = findings("ice", |config, mode| {
+            (mode.xdp, mode.zero_copy) = ("generic".into(), false);
+            config.port[0].name = "renamed".into();
+        });
+        assert_eq!(other[0].level, Level::Fine, "{other:?}");
     }
 
     #[test]

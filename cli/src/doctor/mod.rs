@@ -30,6 +30,7 @@ use std::{
 };
 
 use anyhow::Result;
+use covalent_api::control::ControlReply;
 use covalent_config::Config;
 
 pub use self::args::DoctorArgs;
@@ -103,10 +104,14 @@ fn examine(file: Option<&Path>) -> Result<Vec<Finding>> {
         named.interfaces.clear();
     }
     findings.extend(of_config(&machine, &named, &config, &daemon));
-    let control_answers = running::control_answers(&config);
+    let control = running::control(&config);
+    if let Some(ControlReply::Version(version)) = &control {
+        findings.extend(process_checks::other_file(&config, version, file));
+    }
     findings.extend(process_checks::processes(
         &daemon,
-        control_answers,
+        control.is_some(),
+        named.is_expected_to_run(),
         &starter,
     ));
     if let Some(running) = daemon.running() {

@@ -2,10 +2,14 @@
 
 use std::path::Path;
 
+use covalent_api::control::ControlVersion;
+use covalent_config::Config;
+
 use super::{
     facts::{Daemon, process::ProcessState},
     finding::Finding,
 };
+use crate::control_client::{self, OtherFile};
 
 /// The commands that start the processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,8 +51,27 @@ pub fn in_another_network(pid: i32, file: &Path) -> Finding {
     )
 }
 
-/// Returns the findings for both processes.
-pub fn processes(daemon: &Daemon, control_answers: bool, starter: &Starter) -> Vec<Finding> {
+/// Returns the failure that the node of `config` runs from another file than `file`.
+pub fn other_file(config: &Config, control: &ControlVersion, file: &Path) -> Option<Finding> {
+    if control.node != config.node.name {
+        return None;
+    }
+    let OtherFile { found, cure } = control_client::other_file(control, file)?;
+    Some(Finding::failed(
+        format!("node {}", control.node),
+        found,
+        cure,
+    ))
+}
+
+/// Returns the findings for both processes. `expected` is whether the node should run: it was
+/// started once, and no client starts it.
+pub fn processes(
+    daemon: &Daemon,
+    control_answers: bool,
+    expected: bool,
+    starter: &Starter,
+) -> Vec<Finding> {
     const DAEMON: &str = "covalentd";
     const CONTROL: &str = "covalent-control";
     let of_daemon = match daemon {
@@ -56,6 +79,11 @@ pub fn processes(daemon: &Daemon, control_answers: bool, starter: &Starter) -> V
             DAEMON,
             "does not run, but covalent-control does: no frame is moved, and applications have \
              nothing to attach to",
+            starter.daemon.clone(),
+        ),
+        Daemon::Absent if expected => Finding::warning(
+            DAEMON,
+            "does not run, although the node was started before: applications cannot attach",
             starter.daemon.clone(),
         ),
         Daemon::Absent => Finding::fine(DAEMON, "does not run"),
@@ -106,7 +134,7 @@ mod tests {
     }
 
     fn levels(daemon: &Daemon, control: bool) -> [Level; 2] {
-        let findings = processes(daemon, control, &starter());
+        let findings = processes(daemon, control, false, &starter());
         [findings[0].level, findings[1].level]
     }
 
@@ -117,19 +145,28 @@ mod tests {
         assert_eq!(levels(&answers, true), [Level::Fine; 2]);
         assert_eq!(levels(&Daemon::Absent, true), [Level::Failed, Level::Fine]);
         assert_eq!(levels(&answers, false), [Level::Fine, Level::Warning]);
-        let findings = processes(&Daemon::Absent, true, &starter());
+        let findings = processes(&Daemon::Absent, true, true, &starter());
         assert_eq!(findings[0].cure, "covalent up --config /etc/my.toml");
         let systemd = Starter::new(Path::new("/etc/my.toml"), true);
-        let findings = processes(&answers, false, &systemd);
+        let findings = processes(&answers, false, true, &systemd);
         assert_eq!(findings[1].cure, "systemctl start covalent-control");
+    }
+
+    #[test]
+    fn a_node_that_was_started_and_does_not_run_is_a_warning() {
+        let down = processes(&Daemon::Absent, false, true, &starter()).remove(0);
+        assert_eq!(down.level, Level::Warning, "{down:?}");
+        assert_eq!(down.cure, "covalent up --config /etc/my.toml");
+        let fresh = processes(&Daemon::Absent, false, false, &starter()).remove(0);
+        assert_eq!(fresh.level, Level::Fine, "{fresh:?}");
     }
 
     #[test]
     fn a_stopped_daemon_is_distinguished_from_a_busy_one() {
         let silent = |state| Daemon::Silent { pid: 7, state };
-        let stopped = &processes(&silent(ProcessState::Stopped), true, &starter())[0];
+        let stopped = &processes(&silent(ProcessState::Stopped), true, true, &starter())[0];
         assert_eq!(stopped.cure, "kill -CONT 7");
-        let busy = &processes(&silent(ProcessState::Alive), true, &starter())[0];
+        let busy = &processes(&silent(ProcessState::Alive), true, true, &starter())[0];
         assert!(busy.level == Level::Failed && busy.found.contains("process 7 runs"));
         let refused = Daemon::Refused {
             reason: "user 7 may not".into(),

@@ -103,6 +103,55 @@ fn a_node_in_another_network_namespace_is_the_only_finding() {
     });
 }
 
+#[test]
+fn a_node_that_was_stopped_is_a_warning_with_its_start() {
+    ward::with(MadeOf::Node, |ward| {
+        ward.finds(&[]);
+        ward.run(&["down"]);
+        let cures = ward.finds(&[Expected {
+            check: "covalentd",
+            level: "warning",
+            found: &["does not run, although the node was started before"],
+            cure: "covalent up --config PLACE/covalent.toml",
+        }]);
+        ward.type_in(&cures[0]);
+        ward.finds(&[]);
+    });
+}
+
+#[test]
+fn a_file_from_which_the_node_does_not_run_is_a_failure() {
+    ward::with(MadeOf::InterfaceAndNode, |ward| {
+        let other = ward.at("other.toml");
+        let text = fs::read_to_string(ward.file()).unwrap();
+        fs::write(&other, text.replace("\"p0\"", "\"p1\"")).unwrap();
+        let mut doctor = ward.covalent(&["doctor", "--format", "json"]);
+        let output = doctor.env("COVALENT_CONFIG", &other).output().unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let findings = report["findings"].as_array().unwrap();
+        let of = |check: &str| {
+            let finding = findings.iter().find(|finding| finding["check"] == check);
+            finding.unwrap_or_else(|| panic!("{check}: {report:#}"))
+        };
+        let node = of("node ward");
+        assert_eq!(node["level"], "failed", "{report:#}");
+        let found = node["found"].as_str().unwrap();
+        let (own, given) = (ward.file(), other.display());
+        assert!(
+            found.contains(&format!("runs from {}", own.display())),
+            "{found}"
+        );
+        assert!(found.contains(&format!("not from {given}")), "{found}");
+        assert!(
+            node["cure"]
+                .as_str()
+                .unwrap()
+                .contains("covalent reload --config")
+        );
+        assert_eq!(of("port p0: mode in effect")["level"], "fine", "{report:#}");
+    });
+}
+
 /// Nothing of a node lies there: its memory has no name, and all of it is there from the start.
 #[test]
 fn a_full_dev_shm_does_no_harm() {

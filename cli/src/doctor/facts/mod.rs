@@ -24,6 +24,9 @@ use nix::unistd::Group;
 
 use crate::cores;
 
+/// The file of the state directory that a node's first start creates.
+const GUID_FILE: &str = "guid";
+
 /// The objects that the configuration names, as they are on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Named {
@@ -41,11 +44,18 @@ pub struct Named {
     pub set_aside: Vec<String>,
     /// Records of processes that are gone, by path.
     pub stale_records: Vec<String>,
+    /// Whether the node was started once: its state directory has its GUID.
+    pub was_started: bool,
     /// The units that are installed.
     pub units: units::Units,
 }
 
 impl Named {
+    /// Returns whether the node should run now: it was started once, and no client starts it.
+    pub const fn is_expected_to_run(&self) -> bool {
+        self.was_started && !self.units.hold_the_socket
+    }
+
     /// Examines the objects that `config`, read from `file`, names.
     ///
     /// # Errors
@@ -69,6 +79,7 @@ impl Named {
                 .iter()
                 .map(|path| path.display().to_string())
                 .collect(),
+            was_started: config.node.state_dir.join(GUID_FILE).exists(),
             units,
         })
     }

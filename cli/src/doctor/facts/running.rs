@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::Result;
-use covalent_api::{event::EventKind, status::NodeStatus};
+use covalent_api::{control::ControlReply, event::EventKind, status::NodeStatus};
 use covalent_config::Config;
 use covalent_ipc::seqpacket::Connection;
 
@@ -173,7 +173,7 @@ fn query(socket: &Path) -> Result<Running> {
     })
 }
 
-/// Whether the control process of `config` answers.
-pub fn control_answers(config: &Config) -> bool {
-    control_client::version_within(&config.control_socket_path(), PATIENCE).is_some()
+/// Returns the reply of the control process of `config`, if it answers.
+pub fn control(config: &Config) -> Option<ControlReply> {
+    control_client::version_within(&config.control_socket_path(), PATIENCE)
 }

@@ -10,6 +10,12 @@ pub const HOST: Broken = Broken {
     },
     findings: &[
         Expected {
+            check: "covalentd",
+            level: "warning",
+            found: &["does not run, although the node was started before"],
+            cure: "covalent up --config PLACE/covalent.toml",
+        },
+        Expected {
             check: "socket PLACE/run/covalentd.sock",
             level: "warning",
             found: &["its process was killed. Its shared memory was freed with it"],
