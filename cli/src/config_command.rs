@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Subcommand;
 use covalent_config::{Config, DEFAULT_TOML};
 
@@ -18,11 +18,16 @@ pub enum ConfigCommand {
     #[command(after_help = "Examples:\n  covalent config print-default > my.toml")]
     PrintDefault,
     /// Check a file: keys, values, ranges and names that must agree.
-    #[command(after_help = "Examples:\n  covalent config check my.toml")]
+    #[command(after_help = "Examples:\n  \
+        covalent config check my.toml\n  \
+        covalent config check --config my.toml")]
     Check {
         /// The file.
-        #[arg(value_name = "FILE")]
-        file: PathBuf,
+        #[arg(value_name = "FILE", required_unless_present = "config")]
+        file: Option<PathBuf>,
+        /// The file, as the other commands name it.
+        #[arg(long, value_name = "FILE", conflicts_with = "file")]
+        config: Option<PathBuf>,
     },
     /// Show the values that `auto` selects for each interface on this machine, and why.
     #[command(
@@ -50,7 +55,11 @@ pub enum ConfigCommand {
 pub fn run(command: &ConfigCommand) -> Result<ExitCode> {
     match command {
         ConfigCommand::PrintDefault => output::line(DEFAULT_TOML.trim_end())?,
-        ConfigCommand::Check { file } => {
+        ConfigCommand::Check { file, config } => {
+            // The command line has exactly one of the two.
+            let Some(file) = file.as_ref().or(config.as_ref()) else {
+                bail!("no file was named; `covalent config check FILE` names one");
+            };
             let config = Config::load(file)?;
             output::line(&format!(
                 "{}: valid: node `{}` with {} and {}",

@@ -75,6 +75,29 @@ fn errors_in_a_configuration_are_reported_with_line_and_key() {
 }
 
 #[test]
+fn config_check_takes_its_file_with_and_without_the_option() {
+    let place = tempfile::tempdir().unwrap();
+    let file = write_config(place.path());
+    let check = |words: &[&str]| {
+        let mut command = covalent(place.path());
+        run(command.args(["config", "check"]).args(words))
+    };
+    let path = file.to_str().unwrap();
+    let (output, plain) = check(&[path]);
+    assert!(
+        output.status.success() && plain.contains("valid: node"),
+        "{plain}"
+    );
+    let (output, printed) = check(&["--config", path]);
+    assert!(output.status.success(), "{printed}");
+    assert_eq!(printed, plain);
+    for wrong in [&[] as &[_], &[path, "--config", path]] {
+        let (output, printed) = check(wrong);
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {printed}");
+    }
+}
+
+#[test]
 fn doctor_names_obstacles_and_sets_its_exit_status() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("covalent.toml");
