@@ -1153,10 +1153,10 @@ int covalent_device_fd(struct covalent_device device, int *fd);
 // whose `timeout_ns` is 0, until each finds nothing. Then sleep until the descriptor of
 // covalent_device_fd is readable, and start again with this call.
 //
-// From this call on, a call that finds nothing, and a send that a full pipe refuses, also request
-// the wake-up. Objects at which the loop does not look cause none. The descriptor may be readable
-// without any news. A call that waits ends this state; the descriptor is readable then. For a
-// group see covalent_group_poll_within too.
+// From this call on, a call that finds nothing, a send that a full pipe refuses, and a flush that
+// is not over also request the wake-up. Objects at which the loop does not look cause none. The
+// descriptor may be readable without any news. A call that waits ends this state; the descriptor
+// is readable then. For a group see covalent_group_poll_within too.
 int covalent_device_arm(struct covalent_device device);
 
 // Sets how long this device's requests to the daemon wait for the reply: calls that open, close,
@@ -1588,7 +1588,8 @@ int covalent_pipe_send(struct covalent_pipe pipe, const uint8_t *data, size_t le
 
 // Waits until all frames of a TX pipe are with the port, or all frames that an RX/TX pipe sent
 // back. `timeout_ns`: 0 does not wait, a negative value waits forever. Returns COVALENT_DEADLINE
-// if the frames are not with the port in time. The device of the port may still lose frames that
+// if the frames are not with the port in time. After covalent_device_arm, a call with 0 that
+// returns it requests the wake-up. The device of the port may still lose frames that
 // it accepted, as with any Ethernet sender: for example when its cable is cut
 // (`tx_dropped_by_device` of the port).
 //

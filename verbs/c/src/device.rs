@@ -195,10 +195,10 @@ pub unsafe extern "C" fn covalent_device_fd(device: covalent_device, fd: *mut c_
 /// whose `timeout_ns` is 0, until each finds nothing. Then sleep until the descriptor of
 /// covalent_device_fd is readable, and start again with this call.
 ///
-/// From this call on, a call that finds nothing, and a send that a full pipe refuses, also request
-/// the wake-up. Objects at which the loop does not look cause none. The descriptor may be readable
-/// without any news. A call that waits ends this state; the descriptor is readable then. For a
-/// group see covalent_group_poll_within too.
+/// From this call on, a call that finds nothing, a send that a full pipe refuses, and a flush that
+/// is not over also request the wake-up. Objects at which the loop does not look cause none. The
+/// descriptor may be readable without any news. A call that waits ends this state; the descriptor
+/// is readable then. For a group see covalent_group_poll_within too.
 #[unsafe(no_mangle)]
 pub extern "C" fn covalent_device_arm(device: covalent_device) -> c_int {
     call(|| Ok(self::device(device)?.arm()?))

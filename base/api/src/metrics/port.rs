@@ -164,7 +164,8 @@ pub const PORT: Object<PortStatus> = Object {
                         `dataplane.miss` drops them, in the XDP program where there is one; \
                         unexpected if you did not configure it. `tx_dropped_by_device`: the \
                         interface failed while sending, for example because its cable was cut. \
-                        `rx_no_buffer`: a DPDK device found no buffer, so its buffers are all in use; `rx_device_error`: it found them \
+                        `rx_no_buffer`: a DPDK device found no buffer, so its buffers are all in \
+                        use; `rx_device_error`: it found them \
                         damaged (cable, optics); `rx_bad_checksum`: `rx_checksum = \"drop\"` \
                         dropped them. `port_disabled`: the port was disabled with frames inside. \
                         `fault_injected`: a port with `[port.faults]` lost them on purpose. Any \

@@ -165,7 +165,8 @@ pub unsafe extern "C" fn covalent_pipe_send(
 
 /// Waits until all frames of a TX pipe are with the port, or all frames that an RX/TX pipe sent
 /// back. `timeout_ns`: 0 does not wait, a negative value waits forever. Returns COVALENT_DEADLINE
-/// if the frames are not with the port in time. The device of the port may still lose frames that
+/// if the frames are not with the port in time. After covalent_device_arm, a call with 0 that
+/// returns it requests the wake-up. The device of the port may still lose frames that
 /// it accepted, as with any Ethernet sender: for example when its cable is cut
 /// (`tx_dropped_by_device` of the port).
 ///
