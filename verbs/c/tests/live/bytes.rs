@@ -193,7 +193,7 @@ fn more_than_a_pipe_holds_and_other_misuse_is_refused() {
             c"p9".as_ptr(),
             &raw mut other,
         );
-        fails(status, covalent_status::COVALENT_REFUSED, "p9");
+        fails(status, covalent_status::COVALENT_NO_SUCH_PORT, "p9");
         let status = covalent_pipe_open(
             b,
             COVALENT_PIPE_BYTES,
