@@ -10,13 +10,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use covalent::{Device, Match, REQUEST_TIMEOUT, Transport};
-use covalent_config::Config;
-
-/// The configuration of a node that was installed.
-const INSTALLED: &str = "/etc/covalent/covalent.toml";
-
-/// The daemon's socket if its configuration is not available.
-const DEFAULT_SOCKET: &str = "/run/covalent/covalentd.sock";
+use covalent_config::{INSTALLED_FILE, daemon_socket};
 
 /// The options about the daemon, the same in every application. `covalent` has them too.
 #[derive(Debug, Clone, Args)]
@@ -54,16 +48,13 @@ impl SocketArgs {
     /// # Errors
     /// Fails if the configuration cannot be read.
     pub fn path(&self) -> Result<PathBuf> {
-        self.path_beside(Path::new(INSTALLED))
+        self.path_beside(Path::new(INSTALLED_FILE))
     }
 
     fn path_beside(&self, installed: &Path) -> Result<PathBuf> {
         let installed = installed.exists().then_some(installed);
-        match (&self.socket, self.config.as_deref().or(installed)) {
-            (Some(socket), _) => Ok(socket.clone()),
-            (None, Some(file)) => Ok(Config::load(file)?.socket_path()),
-            (None, None) => Ok(DEFAULT_SOCKET.into()),
-        }
+        let file = self.config.as_deref().or(installed);
+        Ok(daemon_socket(self.socket.as_deref(), file)?)
     }
 
     /// Attaches to a lane.
@@ -204,7 +195,7 @@ mod tests {
                 socket(None, None, &installed),
                 "/run/installed/covalentd.sock",
             ),
-            (socket(None, None, &absent), DEFAULT_SOCKET),
+            (socket(None, None, &absent), "/run/covalent/covalentd.sock"),
         ] {
             assert_eq!(found, Ok(PathBuf::from(expected)));
         }

@@ -4,9 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-
-/// The configuration of a node that was installed.
-const INSTALLED: &str = "/etc/covalent/covalent.toml";
+use covalent_config::INSTALLED_FILE;
 
 /// Which configuration.
 #[derive(Debug, Args)]
@@ -19,7 +17,7 @@ pub struct ConfigArgs {
 impl ConfigArgs {
     /// The file.
     pub fn file(&self) -> &Path {
-        self.config.as_deref().unwrap_or(Path::new(INSTALLED))
+        self.config.as_deref().unwrap_or(Path::new(INSTALLED_FILE))
     }
 
     /// The file, or `None` if none was named and none is installed. A named file need not exist:

@@ -77,6 +77,25 @@ pub use covalent_api::{
 /// print-default` prints it.
 pub const DEFAULT_TOML: &str = include_str!("covalent.toml");
 
+/// The configuration file of a node that was installed.
+pub const INSTALLED_FILE: &str = "/etc/covalent/covalent.toml";
+
+/// The daemon's socket of a node that was installed.
+const INSTALLED_SOCKET: &str = "/run/covalent/covalentd.sock";
+
+/// The daemon's socket: `socket` if it is given, else that of the configuration `file`, else that
+/// of a node that was installed.
+///
+/// # Errors
+/// [`ConfigError`] if the file is needed and cannot be read.
+pub fn daemon_socket(socket: Option<&Path>, file: Option<&Path>) -> Result<PathBuf, ConfigError> {
+    match (socket, file) {
+        (Some(socket), _) => Ok(socket.to_path_buf()),
+        (None, Some(file)) => Ok(Config::load(file)?.socket_path()),
+        (None, None) => Ok(INSTALLED_SOCKET.into()),
+    }
+}
+
 /// Longest file that is read, in bytes.
 pub const CONFIG_BYTES_MAX: u64 = 1 << 20;
 

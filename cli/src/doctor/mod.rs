@@ -31,7 +31,7 @@ use std::{
 
 use anyhow::Result;
 use covalent_api::control::ControlReply;
-use covalent_config::Config;
+use covalent_config::{Config, INSTALLED_FILE};
 
 pub use self::args::DoctorArgs;
 #[cfg(test)]
@@ -44,9 +44,6 @@ use self::{
 };
 use crate::{args::Format, node::Occupant, output};
 
-/// The configuration of a node that was installed, which is looked at if none is named.
-const INSTALLED: &str = "/etc/covalent/covalent.toml";
-
 /// Runs `covalent doctor`.
 ///
 /// # Errors
@@ -54,7 +51,7 @@ const INSTALLED: &str = "/etc/covalent/covalent.toml";
 pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let began = Instant::now();
     let file = args.config.clone().or_else(|| {
-        let installed = PathBuf::from(INSTALLED);
+        let installed = PathBuf::from(INSTALLED_FILE);
         installed.exists().then_some(installed)
     });
     let findings = examine(file.as_deref())?;
@@ -136,7 +133,7 @@ fn examine(file: Option<&Path>) -> Result<Vec<Finding>> {
 fn unconfigured() -> Finding {
     Finding::warning(
         "configuration",
-        format!("no file at {INSTALLED}, so only the machine was checked"),
+        format!("no file at {INSTALLED_FILE}, so only the machine was checked"),
         "`covalent up --name NAME --interfaces IF` writes one; `--config FILE` names another",
     )
 }
@@ -218,7 +215,7 @@ mod tests {
             (first.check.as_str(), first.level),
             ("configuration", Level::Warning)
         );
-        assert!(first.found.contains(INSTALLED), "{}", first.found);
+        assert!(first.found.contains(INSTALLED_FILE), "{}", first.found);
         for cure in [
             "`covalent up --name NAME --interfaces IF`",
             "`--config FILE`",

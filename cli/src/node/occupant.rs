@@ -134,13 +134,32 @@ fn control_version(config: &Config) -> Option<ControlVersion> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::thread;
 
-    use covalent_api::{API_VERSION, MAX_DATAGRAM_BYTES, datagram};
+    use covalent_api::{API_VERSION, MAX_DATAGRAM_BYTES, datagram, guid::Guid};
     use covalent_ipc::seqpacket::Listener;
 
     use super::*;
+
+    /// Accepts a connection, and answers its query as the control of `node`.
+    pub fn answer_one(listener: &Listener, node: &str, guid: Option<Guid>, file: Option<&Path>) {
+        let connection = listener.accept().expect("it asks");
+        let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
+        connection.recv(&mut buffer).expect("a request");
+        let version = ControlVersion {
+            api: API_VERSION,
+            oldest: None,
+            program: String::new(),
+            pid: 1,
+            uptime_ns: 1,
+            node: node.to_owned(),
+            guid,
+            file: file.map(|file| file.display().to_string()),
+        };
+        let reply = datagram::encode(&ControlReply::Version(version)).expect("short");
+        connection.send(&reply, &[]).expect("it listens");
+    }
 
     #[test]
     fn one_query_of_control_finds_another_node_and_another_file() {
@@ -159,21 +178,7 @@ mod tests {
         ] {
             let checked = thread::scope(|scope| {
                 let check = scope.spawn(|| Occupant::refuse_other_file(&config, own));
-                let connection = listener.accept().expect("it asks");
-                let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
-                connection.recv(&mut buffer).expect("a request");
-                let version = ControlVersion {
-                    api: API_VERSION,
-                    oldest: None,
-                    program: String::new(),
-                    pid: 1,
-                    uptime_ns: 1,
-                    node: node.to_owned(),
-                    guid: None,
-                    file: Some(file.display().to_string()),
-                };
-                let reply = datagram::encode(&ControlReply::Version(version)).expect("short");
-                connection.send(&reply, &[]).expect("it listens");
+                answer_one(&listener, node, None, Some(file));
                 // A second query finds no reply, and so neither the node nor its file.
                 check.join().expect("no panic")
             });

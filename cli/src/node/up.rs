@@ -340,12 +340,11 @@ fn announce(config: &Config, file: &Path) -> Result<NodeStatus> {
 
 #[cfg(test)]
 mod tests {
-    use covalent_api::{
-        API_VERSION, MAX_DATAGRAM_BYTES, control::ControlVersion, datagram, guid::Guid,
-    };
+    use covalent_api::guid::Guid;
     use covalent_ipc::seqpacket::Listener;
 
     use super::*;
+    use crate::node::occupant::tests::answer_one;
 
     #[test]
     fn a_node_is_up_when_control_has_reached_the_daemon() {
@@ -363,21 +362,8 @@ mod tests {
             let up = scope.spawn(|| wait_until_joined(&config, &Interrupt::default()));
             for round in 1..=UNTIL_REACHED {
                 assert!(!up.is_finished(), "control has no daemon yet");
-                let connection = listener.accept().expect("it asks");
-                let mut buffer = vec![0; MAX_DATAGRAM_BYTES];
-                connection.recv(&mut buffer).expect("a request");
-                let version = ControlVersion {
-                    api: API_VERSION,
-                    oldest: None,
-                    program: String::new(),
-                    pid: 1,
-                    uptime_ns: 1,
-                    node: "a".to_owned(),
-                    guid: (round == UNTIL_REACHED).then(|| Guid::new(1).expect("not zero")),
-                    file: None,
-                };
-                let reply = datagram::encode(&ControlReply::Version(version)).expect("short");
-                connection.send(&reply, &[]).expect("it listens");
+                let guid = (round == UNTIL_REACHED).then(|| Guid::new(1).expect("not zero"));
+                answer_one(&listener, "a", guid, None);
             }
             up.join().expect("no panic").expect("it is up");
         });

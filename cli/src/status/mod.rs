@@ -9,7 +9,7 @@ mod render;
 use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
-use covalent_config::Config;
+use covalent_config::daemon_socket;
 
 pub use self::args::{ListArgs, StatusArgs};
 pub use self::render::{kind as pipe_kind, lane, mode, render, silence};
@@ -45,9 +45,6 @@ pub fn widest(theme: Theme) -> String {
     ]
     .join("\n")
 }
-
-/// The daemon's socket if its configuration is not available.
-const DEFAULT_SOCKET: &str = "/run/covalent/covalentd.sock";
 
 /// File name of the control process's socket.
 const CONTROL_SOCKET: &str = "control.sock";
@@ -129,9 +126,6 @@ pub fn pipes(args: &ListArgs) -> Result<ExitCode> {
 /// # Errors
 /// Fails if the configuration cannot be read.
 pub fn socket(args: &NodeArgs) -> Result<PathBuf> {
-    match (&args.socket, args.config.named_or_installed()) {
-        (Some(socket), _) => Ok(socket.clone()),
-        (None, Some(file)) => Ok(Config::load(file)?.socket_path()),
-        (None, None) => Ok(DEFAULT_SOCKET.into()),
-    }
+    let file = args.config.named_or_installed();
+    Ok(daemon_socket(args.socket.as_deref(), file)?)
 }
